@@ -1,0 +1,2 @@
+//! The pmfcl command line.
+fn main() {}

@@ -1,0 +1,1 @@
+//! Continual learning that equals joint training.
