@@ -1,0 +1,179 @@
+//! Stage 1, **read**: a borrowed table of numbers, the only matrix in the public interface.
+
+use crate::error::{Error, Result};
+
+/// Numbers as they lie in the caller's memory.
+#[derive(Debug, Clone, Copy)]
+enum Cells<'a> {
+    F64(&'a [f64]),
+    F32(&'a [f32]),
+}
+
+/// A row-major table of numbers, borrowed from the caller.
+///
+/// `f32` is widened on the way in; sums are always `f64`. That values are finite is checked while
+/// they are summarized, where every value is touched anyway.
+///
+/// ```
+/// use pmfcl::Rows;
+/// let x = Rows::new(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], 2)?;
+/// assert_eq!((x.len(), x.width()), (3, 2));
+/// # Ok::<(), pmfcl::Error>(())
+/// ```
+#[derive(Debug, Clone, Copy)]
+pub struct Rows<'a> {
+    cells: Cells<'a>,
+    len: usize,
+    width: usize,
+}
+
+impl<'a> Rows<'a> {
+    /// A table of `cells.len() / width` rows.
+    ///
+    /// # Errors
+    /// When `width` is 0 or does not divide the number of cells.
+    pub fn new(cells: &'a [f64], width: usize) -> Result<Self> {
+        Ok(Self { len: count(cells.len(), width)?, cells: Cells::F64(cells), width })
+    }
+
+    /// The same for single precision.
+    ///
+    /// # Errors
+    /// As [`Rows::new`].
+    pub fn from_f32(cells: &'a [f32], width: usize) -> Result<Self> {
+        Ok(Self { len: count(cells.len(), width)?, cells: Cells::F32(cells), width })
+    }
+
+    /// Number of rows.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are no rows.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Number of columns.
+    pub fn width(&self) -> usize {
+        self.width
+    }
+
+    /// One cell, widened.
+    pub fn get(&self, row: usize, column: usize) -> f64 {
+        match self.cells {
+            Cells::F64(c) => c[row * self.width + column],
+            Cells::F32(c) => f64::from(c[row * self.width + column]),
+        }
+    }
+
+    /// Rows `from .. to`.
+    #[must_use]
+    pub fn slice(&self, from: usize, to: usize) -> Rows<'a> {
+        let span = from * self.width..to * self.width;
+        let cells = match self.cells {
+            Cells::F64(c) => Cells::F64(&c[span]),
+            Cells::F32(c) => Cells::F32(&c[span]),
+        };
+        Rows { cells, len: to - from, width: self.width }
+    }
+
+    /// The cells of rows `from .. to` without a copy, where they are `f64` already.
+    pub(crate) fn as_f64(&self, from: usize, to: usize) -> Option<&'a [f64]> {
+        match self.cells {
+            Cells::F64(c) => Some(&c[from * self.width..to * self.width]),
+            Cells::F32(_) => None,
+        }
+    }
+
+    /// Copies rows `from ..` into `out`, `stride` apart, starting at `offset` within each row, times
+    /// `scale[i]` where a scale is given.
+    pub(crate) fn copy_into(
+        &self,
+        from: usize,
+        out: &mut [f64],
+        stride: usize,
+        offset: usize,
+        scale: Option<&[f64]>,
+    ) {
+        let w = self.width;
+        match (self.cells, scale) {
+            (Cells::F64(c), None) => {
+                let source = c[from * w..].chunks_exact(w);
+                for (row, src) in out.chunks_exact_mut(stride).zip(source) {
+                    row[offset..offset + w].copy_from_slice(src);
+                }
+            }
+            (Cells::F64(c), Some(s)) => {
+                let source = c[from * w..].chunks_exact(w);
+                for ((row, src), &s) in out.chunks_exact_mut(stride).zip(source).zip(s) {
+                    for (o, &v) in row[offset..offset + w].iter_mut().zip(src) {
+                        *o = v * s;
+                    }
+                }
+            }
+            (Cells::F32(c), _) => {
+                let source = c[from * w..].chunks_exact(w);
+                for (i, (row, src)) in out.chunks_exact_mut(stride).zip(source).enumerate() {
+                    let s = scale.map_or(1.0, |s| s[i]);
+                    for (o, &v) in row[offset..offset + w].iter_mut().zip(src) {
+                        *o = f64::from(v) * s;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Appends all cells to `out`, widened.
+    pub(crate) fn append_to(&self, out: &mut Vec<f64>) {
+        match self.cells {
+            Cells::F64(c) => out.extend_from_slice(c),
+            Cells::F32(c) => out.extend(c.iter().map(|&v| f64::from(v))),
+        }
+    }
+
+    /// The first cell that is not finite: row, column, value.
+    pub(crate) fn first_not_finite(&self) -> Option<(usize, usize, f64)> {
+        let at = match self.cells {
+            Cells::F64(c) => c.iter().position(|v| !v.is_finite()),
+            Cells::F32(c) => c.iter().position(|v| !v.is_finite()),
+        }?;
+        let (row, column) = (at / self.width, at % self.width);
+        Some((row, column, self.get(row, column)))
+    }
+}
+
+fn count(cells: usize, width: usize) -> Result<usize> {
+    if width == 0 {
+        return Err(Error::Empty { what: "the table (it has no columns)" });
+    }
+    if cells % width != 0 {
+        return Err(Error::Shape {
+            what: "the last row",
+            unit: "columns",
+            expected: width,
+            found: cells % width,
+        });
+    }
+    Ok(cells / width)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ragged_table_is_refused() {
+        assert!(matches!(Rows::new(&[1.0, 2.0, 3.0], 2), Err(Error::Shape { found: 1, .. })));
+        assert!(matches!(Rows::new(&[], 0), Err(Error::Empty { .. })));
+    }
+
+    #[test]
+    fn single_precision_is_widened_and_scaled() {
+        let cells = [1.5f32, 2.0, -3.0, 4.0];
+        let rows = Rows::from_f32(&cells, 2).unwrap();
+        let mut out = [0.0; 6];
+        rows.copy_into(0, &mut out, 3, 1, Some(&[1.0, 2.0]));
+        assert_eq!(out.map(f64::to_bits), [0.0, 1.5, 2.0, 0.0, -6.0, 8.0].map(f64::to_bits));
+    }
+}

@@ -1,0 +1,203 @@
+//! Stage 5, **solve**: a pooled summary becomes a model.
+//!
+//! Minimises `L(θ) + (λ/2) (θ − θ₀)ᵀ D (θ − θ₀)`, `L` the preference-weighted mean loss the pooled summary
+//! stands for, `D = diag(0 for the intercept, 1…1)` or, standardized, the feature variances, and `θ₀`
+//! the basis' origin (zero but for the NTK).
+//!
+//! Paper: eq. 6 (`eq:theta-p-star`) in square-root form: one QR, one triangular solve.
+
+pub mod reference;
+pub mod ridge;
+
+use faer::Mat;
+
+use crate::error::{Error, Result};
+use crate::summary::{Summary, dot, pool};
+use crate::theta::Theta;
+
+/// How many minimizers there were.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// One.
+    Unique,
+    /// Many; the one with the shortest coefficients (intercept free) was returned.
+    MinimumNorm,
+}
+
+/// The penalty `(λ/2) θᵀDθ` on the mean loss.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Penalty {
+    ridge: f64,
+    standardize: bool,
+}
+
+impl Penalty {
+    /// No penalty: least squares, of minimum norm where that is not unique.
+    pub const NONE: Penalty = Penalty { ridge: 0.0, standardize: false };
+
+    /// Weight `ridge ≥ 0`; with `standardize` it is multiplied by each feature's variance, which makes
+    /// the fit independent of the features' units.
+    ///
+    /// # Errors
+    /// When `ridge` is negative or not finite.
+    pub fn new(ridge: f64, standardize: bool) -> Result<Self> {
+        if ridge >= 0.0 && ridge.is_finite() {
+            Ok(Self { ridge, standardize })
+        } else {
+            Err(Error::Range { what: "ridge", value: ridge, must: "0 or more, and finite" })
+        }
+    }
+
+    /// The weight `λ`.
+    pub fn ridge(&self) -> f64 {
+        self.ridge
+    }
+
+    /// Whether it is multiplied by feature variances.
+    pub fn standardize(&self) -> bool {
+        self.standardize
+    }
+}
+
+/// Parameters with what there is to know about how they came about.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Model {
+    /// The parameters.
+    pub theta: Theta,
+    /// Rank of the pooled design.
+    pub rank: usize,
+    /// Whether the minimizer was unique.
+    pub outcome: Outcome,
+    /// The penalty that was used.
+    pub penalty: Penalty,
+}
+
+/// Solves a pooled summary.
+///
+/// `intercept` says whether design column 0 is a free intercept. Cost: `O(m²(m + p))`.
+///
+/// # Errors
+/// When the summary is empty, or its numbers leave the range of double precision.
+pub fn solve(
+    pooled: &Summary,
+    intercept: bool,
+    penalty: Penalty,
+    origin: Option<&[f64]>,
+) -> Result<Model> {
+    if pooled.n() <= 0.0 {
+        return Err(Error::NotLearned);
+    }
+    let rank = pooled.rank();
+    let theta = if penalty.ridge > 0.0 {
+        let rows = penalty_rows(pooled, intercept, penalty, origin);
+        let both = [(pooled, 1.0), (&rows, 1.0)];
+        shortest(&pool(pooled.width(), pooled.targets(), both.into_iter())?, intercept, origin)
+    } else {
+        shortest(pooled, intercept, origin)
+    };
+    if !theta.is_finite() {
+        return Err(Error::Range {
+            what: "a coefficient",
+            value: theta.cells().iter().copied().find(|v| !v.is_finite()).unwrap_or(f64::NAN),
+            must: "finite: rescale the features, or give a larger ridge",
+        });
+    }
+    let outcome = if penalty.ridge > 0.0 || rank == pooled.width() {
+        Outcome::Unique
+    } else {
+        Outcome::MinimumNorm
+    };
+    Ok(Model { theta, rank, outcome, penalty })
+}
+
+/// The diagonal of `D`, one number for each design column.
+///
+/// With an intercept, the rows of `R` below the first are those of the centred features, so the
+/// variance is exact. Without one there is no mean to take off: the second moment is used.
+pub fn weights(pooled: &Summary, intercept: bool, standardize: bool) -> Vec<f64> {
+    let first = usize::from(intercept);
+    if !standardize {
+        return (0..pooled.width()).map(|j| if j < first { 0.0 } else { 1.0 }).collect();
+    }
+    let mut squares = vec![0.0; pooled.width()];
+    for (pivot, r, _) in pooled.iter().filter(|(pivot, ..)| *pivot >= first) {
+        for (s, a) in squares[pivot..].iter_mut().zip(r) {
+            *s += a * a;
+        }
+    }
+    squares.iter_mut().for_each(|s| *s /= pooled.n());
+    squares[..first].fill(0.0);
+    squares
+}
+
+/// The penalty as rows: `√(n λ D)` against `√(n λ D) θ₀`.
+fn penalty_rows(
+    pooled: &Summary,
+    intercept: bool,
+    penalty: Penalty,
+    origin: Option<&[f64]>,
+) -> Summary {
+    let (m, p) = (pooled.width(), pooled.targets());
+    let first = usize::from(intercept);
+    let roots: Vec<f64> = weights(pooled, intercept, penalty.standardize)
+        .iter()
+        .map(|d| (pooled.n() * penalty.ridge * d).sqrt())
+        .collect();
+    let rows = (0..m).filter(|&j| roots[j] > 0.0);
+    Summary::diagonal(
+        m,
+        p,
+        rows.map(|j| (j, roots[j], roots[j] * origin.map_or(0.0, |o| o[j - first]))),
+    )
+}
+
+/// The minimizer of `‖Rθ − Z‖²` whose coefficients are nearest to the origin, intercept free.
+fn shortest(s: &Summary, intercept: bool, origin: Option<&[f64]>) -> Theta {
+    let (m, p, r) = (s.width(), s.targets(), s.rank());
+    let mut theta = Theta::zeros(m, p);
+    if r == m {
+        for k in 0..p {
+            back_substitute(s, theta.column_mut(k), k, 0);
+        }
+        return theta;
+    }
+    let first = usize::from(intercept);
+    let top = usize::from(intercept && s.pivots().next() == Some(0));
+    let (rows, columns) = (r - top, m - first);
+    let start = |k: usize| if k < columns { origin.map_or(0.0, |o| o[k]) } else { 0.0 };
+    let mut w = Mat::<f64>::zeros(columns, p);
+    if rows > 0 {
+        // R₁ᵀ = Q L, so R₁ = Lᵀ Qᵀ and the shortest δ with R₁δ = Z₁ − R₁θ₀ is Q L⁻ᵀ(Z₁ − R₁θ₀).
+        let transposed = Mat::from_fn(columns, rows, |j, i| {
+            let (pivot, cells, _) = s.row(top + i);
+            if j + first >= pivot { cells[j + first - pivot] } else { 0.0 }
+        });
+        let qr = transposed.qr();
+        let mut rhs = Mat::from_fn(rows, p, |i, k| s.row(top + i).2[k]);
+        if origin.is_some() {
+            let theta0 = Mat::from_fn(columns, p, |j, _| start(j));
+            rhs -= transposed.transpose() * theta0;
+        }
+        qr.thin_R().transpose().solve_lower_triangular_in_place(rhs.as_mut());
+        w = qr.compute_thin_Q() * rhs;
+    }
+    for k in 0..p {
+        let column = theta.column_mut(k);
+        for j in 0..columns {
+            column[first + j] = w[(j, k)] + start(j);
+        }
+        if top == 1 {
+            let (_, cells, z) = s.row(0);
+            column[0] = (z[k] - dot(&cells[1..], &column[1..])) / cells[0];
+        }
+    }
+    theta
+}
+
+/// Solves the rows from the last up to row `top`, pivot by pivot.
+fn back_substitute(s: &Summary, column: &mut [f64], k: usize, top: usize) {
+    for i in (top..s.rank()).rev() {
+        let (pivot, r, z) = s.row(i);
+        column[pivot] = (z[k] - dot(&r[1..], &column[pivot + 1..])) / r[0];
+    }
+}

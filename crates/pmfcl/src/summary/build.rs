@@ -1,0 +1,459 @@
+//! Rows in chunks of any size become a summary, in bounded memory and on several threads.
+//!
+//! Rows are cut into *leaves* of a fixed length that depends on the number of columns alone. Each leaf
+//! is factored (or summed) by one thread; finished leaves are merged along a fixed tree, like the
+//! digits of a binary counter. So the result has the same bits however the rows were chunked and
+//! however many threads there are.
+
+use std::sync::Mutex;
+
+use super::{Summary, echelon};
+use crate::basis::{BasisError, Map};
+use crate::error::{Error, Result};
+use crate::kernel::{self, Gram, Source, Triangle};
+use crate::rows::Rows;
+
+/// How rows are accumulated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Accumulator {
+    /// Orthogonal factors: loses as many digits as the condition number has. The default.
+    #[default]
+    Qr,
+    /// Sums of products: about three times faster, loses twice as many digits.
+    Gram,
+}
+
+/// From input row to design row: the basis, with an intercept column in front where wanted.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Design {
+    map: Map,
+    intercept: bool,
+}
+
+impl Design {
+    /// A design of a fixed basis map and, where `intercept`, a leading column of ones.
+    pub fn new(map: Map, intercept: bool) -> Self {
+        Self { map, intercept }
+    }
+
+    /// Input columns.
+    pub fn inputs(&self) -> usize {
+        self.map.inputs()
+    }
+
+    /// Design columns `m`, the intercept included.
+    pub fn width(&self) -> usize {
+        self.map.width() + usize::from(self.intercept)
+    }
+
+    /// Whether column 0 is the intercept.
+    pub fn intercept(&self) -> bool {
+        self.intercept
+    }
+
+    /// The basis map.
+    pub fn map(&self) -> &Map {
+        &self.map
+    }
+
+    /// Writes the design rows of `x[from..]` into `out`, `stride` apart.
+    pub(crate) fn write(
+        &self,
+        x: &Rows<'_>,
+        from: usize,
+        out: &mut [f64],
+        stride: usize,
+        scale: Option<&[f64]>,
+    ) -> Result<(), BasisError> {
+        let offset = usize::from(self.intercept);
+        if self.intercept {
+            for (i, row) in out.chunks_exact_mut(stride).enumerate() {
+                row[0] = scale.map_or(1.0, |s| s[i]);
+            }
+        }
+        if self.map.is_identity() {
+            x.copy_into(from, out, stride, offset, scale);
+            return Ok(());
+        }
+        let to = from + out.len() / stride;
+        match x.as_f64(from, to) {
+            Some(rows) => self.map.apply(rows, out, stride, offset)?,
+            None => {
+                let mut widened = Vec::with_capacity((to - from) * x.width());
+                x.slice(from, to).append_to(&mut widened);
+                self.map.apply(&widened, out, stride, offset)?;
+            }
+        }
+        if let Some(scale) = scale {
+            for (row, s) in out.chunks_exact_mut(stride).zip(scale) {
+                for v in &mut row[offset..self.width()] {
+                    *v *= s;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Streams rows into a [`Summary`].
+///
+/// ```
+/// use pmfcl::{Accumulator, Basis, Design, Rows, Summarizer};
+/// let design = Design::new(Basis::Linear.fix(&[], 1)?, true);
+/// let mut summarizer = Summarizer::new(design, 1, Accumulator::Qr)?;
+/// summarizer.add(Rows::new(&[0.0, 1.0], 1)?, Rows::new(&[1.0, 3.0], 1)?, None)?;
+/// summarizer.add(Rows::new(&[2.0], 1)?, Rows::new(&[5.0], 1)?, None)?;
+/// let summary = summarizer.finish()?;
+/// assert_eq!((summary.rank(), summary.n() as u64), (2, 3));
+/// # Ok::<(), pmfcl::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Summarizer {
+    design: Design,
+    targets: usize,
+    threads: usize,
+    leaf: usize,
+    state: State,
+    /// Rows not yet a full leaf: inputs, targets, weights.
+    pending: Pending,
+    rows: u64,
+    /// Rows already in leaves, for messages that name a row.
+    reduced: u64,
+    n: f64,
+    target_sum: Vec<Compensated>,
+    failed: Option<Error>,
+}
+
+#[derive(Debug)]
+enum State {
+    /// Level `l` holds the factor of `2^l` leaves or none.
+    Forest(Vec<Option<Triangle>>),
+    Sums(Gram),
+}
+
+#[derive(Debug, Default)]
+struct Pending {
+    x: Vec<f64>,
+    y: Vec<f64>,
+    w: Vec<f64>,
+    weighted: bool,
+    len: usize,
+}
+
+/// A sum with its rounding error carried along (Neumaier).
+#[derive(Debug, Clone, Copy, Default)]
+struct Compensated {
+    sum: f64,
+    carry: f64,
+}
+
+impl Compensated {
+    fn add(&mut self, v: f64) {
+        let t = self.sum + v;
+        self.carry +=
+            if self.sum.abs() >= v.abs() { (self.sum - t) + v } else { (v - t) + self.sum };
+        self.sum = t;
+    }
+
+    fn value(self) -> f64 {
+        self.sum + self.carry
+    }
+}
+
+impl Summarizer {
+    /// A summarizer of rows with `design.inputs()` features and `targets` targets.
+    ///
+    /// # Errors
+    /// When there are no columns or no targets.
+    pub fn new(design: Design, targets: usize, accumulator: Accumulator) -> Result<Self> {
+        let m = design.width();
+        if m == 0 || targets == 0 {
+            return Err(Error::Empty {
+                what: if m == 0 { "the design" } else { "the target list" },
+            });
+        }
+        let state = match accumulator {
+            Accumulator::Qr => State::Forest(Vec::new()),
+            Accumulator::Gram => State::Sums(Gram::new(m, targets)),
+        };
+        Ok(Self {
+            leaf: kernel::leaf_rows(m),
+            design,
+            targets,
+            threads: 1,
+            state,
+            pending: Pending::default(),
+            rows: 0,
+            reduced: 0,
+            n: 0.0,
+            target_sum: vec![Compensated::default(); targets],
+            failed: None,
+        })
+    }
+
+    /// Uses up to `threads` threads for chunks of several leaves. The result does not depend on it.
+    #[must_use]
+    pub fn threads(mut self, threads: usize) -> Self {
+        self.threads = threads.max(1);
+        self
+    }
+
+    /// Rows a leaf has. Chunks of at least `threads · leaf_rows()` keep all threads busy.
+    pub fn leaf_rows(&self) -> usize {
+        self.leaf
+    }
+
+    /// Rows seen so far.
+    pub fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    /// Adds a chunk of rows; a weight of 3 counts as three copies of the row.
+    ///
+    /// # Errors
+    /// On shapes that do not agree, weights that are not positive, values that are not finite (found
+    /// when the leaf they are in is full). After an error the summarizer stays failed.
+    pub fn add(&mut self, x: Rows<'_>, y: Rows<'_>, weights: Option<&[f64]>) -> Result<()> {
+        if let Some(error) = &self.failed {
+            return Err(error.clone());
+        }
+        let done = self.check(&x, &y, weights).and_then(|()| self.absorb(x, y, weights));
+        self.failed = done.as_ref().err().cloned();
+        done
+    }
+
+    /// The summary of all rows added.
+    ///
+    /// # Errors
+    /// When no row was added, or for what [`Summarizer::add`] has not yet looked at.
+    pub fn finish(mut self) -> Result<Summary> {
+        if let Some(error) = self.failed {
+            return Err(error);
+        }
+        if self.rows == 0 {
+            return Err(Error::Empty { what: "the task" });
+        }
+        self.flush()?;
+        let (m, p) = (self.design.width(), self.targets);
+        let target_sum: Vec<f64> = self.target_sum.iter().map(|s| s.value()).collect();
+        match self.state {
+            State::Forest(levels) => {
+                // Small trees first, so that the larger factor is always at the bottom.
+                let triangle = levels
+                    .into_iter()
+                    .flatten()
+                    .reduce(|small, large| kernel::stack(&small, &large))
+                    .expect("at least one row was added");
+                Ok(Summary::from_triangle(triangle, self.n, target_sum))
+            }
+            State::Sums(gram) => echelon::from_gram(&gram, m, p, self.n, target_sum)
+                .map_err(|column| Error::Overflow { column }),
+        }
+    }
+
+    fn check(&self, x: &Rows<'_>, y: &Rows<'_>, weights: Option<&[f64]>) -> Result<()> {
+        let shape = |what, unit, expected, found| {
+            if expected == found {
+                Ok(())
+            } else {
+                Err(Error::Shape { what, unit, expected, found })
+            }
+        };
+        shape("the feature table", "columns", self.design.inputs(), x.width())?;
+        shape("the target table", "columns", self.targets, y.width())?;
+        shape("the target table", "rows", x.len(), y.len())?;
+        let Some(weights) = weights else { return Ok(()) };
+        shape("the list of sample weights", "numbers", x.len(), weights.len())?;
+        match weights.iter().position(|&w| !(w > 0.0 && w.is_finite())) {
+            Some(i) => Err(Error::Weight {
+                what: "sample weight of row",
+                at: (self.rows + i as u64).to_string(),
+                value: weights[i],
+            }),
+            None => Ok(()),
+        }
+    }
+
+    fn absorb(&mut self, x: Rows<'_>, y: Rows<'_>, weights: Option<&[f64]>) -> Result<()> {
+        let len = x.len();
+        let mut at = 0;
+        if self.pending.len > 0 {
+            at = (self.leaf - self.pending.len).min(len);
+            self.hold(&x.slice(0, at), &y.slice(0, at), weights.map(|w| &w[..at]));
+            if self.pending.len == self.leaf {
+                self.flush()?;
+            }
+        }
+        let leaves = (len - at) / self.leaf;
+        if leaves > 0 {
+            let to = at + leaves * self.leaf;
+            self.leaves(&x.slice(at, to), &y.slice(at, to), weights.map(|w| &w[at..to]))?;
+            at = to;
+        }
+        if at < len {
+            self.hold(&x.slice(at, len), &y.slice(at, len), weights.map(|w| &w[at..]));
+        }
+        for i in 0..len {
+            let w = weights.map_or(1.0, |w| w[i]);
+            for (k, sum) in self.target_sum.iter_mut().enumerate() {
+                sum.add(w * y.get(i, k));
+            }
+        }
+        self.n += weights.map_or(len as f64, |w| w.iter().sum());
+        self.rows += len as u64;
+        Ok(())
+    }
+
+    fn hold(&mut self, x: &Rows<'_>, y: &Rows<'_>, weights: Option<&[f64]>) {
+        let held = &mut self.pending;
+        x.append_to(&mut held.x);
+        y.append_to(&mut held.y);
+        match weights {
+            Some(w) => held.w.extend_from_slice(w),
+            None => held.w.resize(held.len + x.len(), 1.0),
+        }
+        held.weighted |= weights.is_some();
+        held.len += x.len();
+    }
+
+    /// Turns the pending rows into a leaf.
+    fn flush(&mut self) -> Result<()> {
+        let held = std::mem::take(&mut self.pending);
+        if held.len == 0 {
+            return Ok(());
+        }
+        let x = Rows::new(&held.x, self.design.inputs())?;
+        let y = Rows::new(&held.y, self.targets)?;
+        self.leaves(&x, &y, held.weighted.then_some(&held.w[..]))
+    }
+
+    /// Factors whole leaves (the last may be short), a wave of `threads` at a time, and merges them
+    /// in order.
+    fn leaves(&mut self, x: &Rows<'_>, y: &Rows<'_>, weights: Option<&[f64]>) -> Result<()> {
+        let count = x.len().div_ceil(self.leaf);
+        let span = |i: usize| (i * self.leaf, ((i + 1) * self.leaf).min(x.len()));
+        let gram = matches!(self.state, State::Sums(_));
+        let one = |i: usize| {
+            let (from, to) = span(i);
+            Leaf {
+                design: &self.design,
+                x: x.slice(from, to),
+                y: y.slice(from, to),
+                scale: weights.map(|w| w[from..to].iter().map(|w| w.sqrt()).collect()),
+                failure: Mutex::new(None),
+            }
+            .reduce(gram)
+        };
+        let mut next = 0;
+        while next < count {
+            let wave: Vec<usize> = (next..count.min(next + self.threads)).collect();
+            let done: Vec<Result<Reduced>> = if wave.len() == 1 {
+                vec![one(next)]
+            } else {
+                std::thread::scope(|scope| {
+                    let workers: Vec<_> =
+                        wave.iter().map(|&i| scope.spawn(move || one(i))).collect();
+                    workers.into_iter().map(|w| w.join().expect("a leaf panicked")).collect()
+                })
+            };
+            for (i, leaf) in wave.iter().zip(done) {
+                let (from, _) = span(*i);
+                let leaf = leaf.map_err(|e| e.shifted(self.reduced + from as u64))?;
+                match (&mut self.state, leaf) {
+                    (State::Forest(levels), Reduced::Factor(t)) => carry(levels, t),
+                    (State::Sums(sums), Reduced::Sums(g)) => sums.merge(&g),
+                    _ => unreachable!("a leaf is reduced the way the state asks for"),
+                }
+            }
+            next += wave.len();
+        }
+        self.reduced += x.len() as u64;
+        Ok(())
+    }
+}
+
+/// Adds a leaf to the forest as 1 is added to a binary counter.
+fn carry(levels: &mut Vec<Option<Triangle>>, mut leaf: Triangle) {
+    for level in levels.iter_mut() {
+        match level.take() {
+            Some(older) => leaf = kernel::stack(&leaf, &older),
+            None => {
+                *level = Some(leaf);
+                return;
+            }
+        }
+    }
+    levels.push(Some(leaf));
+}
+
+enum Reduced {
+    Factor(Triangle),
+    Sums(Gram),
+}
+
+/// A run of rows seen as design columns and targets, weights folded in as √w.
+struct Leaf<'a> {
+    design: &'a Design,
+    x: Rows<'a>,
+    y: Rows<'a>,
+    scale: Option<Vec<f64>>,
+    failure: Mutex<Option<BasisError>>,
+}
+
+impl Leaf<'_> {
+    fn reduce(&self, gram: bool) -> Result<Reduced> {
+        let (m, p) = (self.design.width(), self.y.width());
+        let (reduced, bad) = if gram {
+            let mut sums = Gram::new(m, p);
+            sums.add(self, 0..self.x.len());
+            let bad = (0..m)
+                .find(|&j| !sums.xx(j, j).is_finite())
+                .or_else(|| (0..p).find(|&k| !sums.yy(k).is_finite()).map(|k| m + k));
+            (Reduced::Sums(sums), bad)
+        } else {
+            let t = kernel::factor(m, p, self, 0..self.x.len());
+            let cell = t.cells.iter().position(|v| !v.is_finite()).map(|i| i % (m + p));
+            let bad =
+                cell.or_else(|| t.residual.iter().position(|v| !v.is_finite()).map(|k| m + k));
+            (Reduced::Factor(t), bad)
+        };
+        if let Some(error) = self.failure.lock().expect("no leaf panics while it holds this").take()
+        {
+            // A value that is not finite is the more helpful thing to say.
+            return Err(self.not_finite().unwrap_or(Error::Basis(error)));
+        }
+        match bad {
+            Some(column) => Err(self.not_finite().unwrap_or(Error::Overflow { column })),
+            None => Ok(reduced),
+        }
+    }
+
+    fn not_finite(&self) -> Option<Error> {
+        let place = |what, (row, column, value): (usize, usize, f64)| Error::NotFinite {
+            what,
+            row: row as u64,
+            column,
+            value,
+        };
+        let x = self.x.first_not_finite().map(|at| place("feature", at));
+        x.or_else(|| self.y.first_not_finite().map(|at| place("target", at)))
+    }
+}
+
+impl Source for Leaf<'_> {
+    fn rows(&self) -> usize {
+        self.x.len()
+    }
+
+    fn fill(&self, from: usize, out: &mut [f64]) {
+        let w = self.design.width() + self.y.width();
+        let scale = self.scale.as_ref().map(|s| &s[from..]);
+        if let Err(error) = self.design.write(&self.x, from, out, w, scale) {
+            let mut failure = self.failure.lock().expect("no leaf panics while it holds this");
+            failure.get_or_insert(error.shifted(from));
+            out.fill(0.0);
+            return;
+        }
+        self.y.copy_into(from, out, w, self.design.width(), scale);
+    }
+}

@@ -1,0 +1,142 @@
+//! A summary as bytes and back: little-endian, versioned, with a check number.
+//!
+//! ```text
+//! "PMFS" | version u16 | reserved u16 = 0 | m u32 | p u32 | r u32 | n f64
+//!        | pivots r × u32 | rows of R and Z, packed, f64 | c p × f64 | Σy p × f64 | CRC-32 u32
+//! ```
+//!
+//! Equal summaries give equal bytes. Reading checks every length before it allocates, and every
+//! invariant before it returns.
+
+use super::Summary;
+use crate::error::{Error, Result};
+
+const MAGIC: &[u8; 4] = b"PMFS";
+const VERSION: u16 = 1;
+const HEADER: usize = 4 + 2 + 2 + 4 + 4 + 4 + 8;
+
+impl Summary {
+    /// The summary as bytes; [`Summary::from_bytes`] gives it back bit for bit.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(HEADER + 4 + self.nbytes());
+        out.extend_from_slice(MAGIC);
+        out.extend_from_slice(&VERSION.to_le_bytes());
+        out.extend_from_slice(&0u16.to_le_bytes());
+        for size in [self.m, self.p, self.rank()] {
+            out.extend_from_slice(&(size as u32).to_le_bytes());
+        }
+        out.extend_from_slice(&self.n.to_le_bytes());
+        for pivot in &self.pivots {
+            out.extend_from_slice(&pivot.to_le_bytes());
+        }
+        for v in self.packed.iter().chain(&self.c).chain(&self.target_sum) {
+            out.extend_from_slice(&v.to_le_bytes());
+        }
+        let check = crc32(&out);
+        out.extend_from_slice(&check.to_le_bytes());
+        out
+    }
+
+    /// Reads what [`Summary::to_bytes`] wrote.
+    ///
+    /// # Errors
+    /// On any byte string that is not exactly a valid summary: truncated, altered, of a newer
+    /// version, with numbers that are not finite or rows that are not in echelon form.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Summary> {
+        let refuse = |reason: &str| Err(Error::Bytes { reason: reason.to_owned() });
+        if bytes.len() < HEADER + 4 {
+            return refuse("too short for a header");
+        }
+        if &bytes[..4] != MAGIC {
+            return refuse("it does not begin with PMFS");
+        }
+        let version = u16::from_le_bytes([bytes[4], bytes[5]]);
+        if version != VERSION {
+            return refuse(&format!("version {version}; this program reads version {VERSION}"));
+        }
+        let (body, check) = bytes.split_at(bytes.len() - 4);
+        if crc32(body).to_le_bytes() != check {
+            return refuse("the check number does not match: bytes were changed or cut off");
+        }
+        let size = |at: usize| {
+            u32::from_le_bytes(body[at..at + 4].try_into().expect("four bytes")) as usize
+        };
+        let (m, p, r) = (size(8), size(12), size(16));
+        let n = f64::from_le_bytes(body[20..28].try_into().expect("eight bytes"));
+        if body[6..8] != [0, 0] || m == 0 || p == 0 || r > m {
+            return refuse("its sizes make no sense");
+        }
+        let rest = &body[HEADER..];
+        let Some((head, numbers)) = r.checked_mul(4).and_then(|at| rest.split_at_checked(at))
+        else {
+            return refuse("it is shorter than its header says");
+        };
+        let pivots: Vec<u32> = head
+            .chunks_exact(4)
+            .map(|b| u32::from_le_bytes(b.try_into().expect("four bytes")))
+            .collect();
+        if pivots.windows(2).any(|w| w[0] >= w[1])
+            || pivots.last().is_some_and(|&j| j as usize >= m)
+        {
+            return refuse("its pivot columns do not ascend");
+        }
+        let mut starts = Vec::with_capacity(r);
+        let mut length = 0usize;
+        for &j in &pivots {
+            starts.push(length);
+            length = match length.checked_add(m - j as usize + p) {
+                Some(l) if l <= numbers.len() / 8 => l,
+                _ => return refuse("it is shorter than its header says"),
+            };
+        }
+        if length.checked_add(2 * p).and_then(|l| l.checked_mul(8)) != Some(numbers.len()) {
+            return refuse("its length is not the one its header says");
+        }
+        let mut numbers =
+            numbers.chunks_exact(8).map(|b| f64::from_le_bytes(b.try_into().expect("eight bytes")));
+        let packed: Vec<f64> = numbers.by_ref().take(length).collect();
+        let c: Vec<f64> = numbers.by_ref().take(p).collect();
+        let target_sum: Vec<f64> = numbers.collect();
+        let summary = Self { n, m, p, pivots, packed, starts, c, target_sum };
+        if !summary.is_finite() {
+            return refuse("it holds numbers that are not finite");
+        }
+        if summary.n < 0.0 || (summary.n == 0.0 && r > 0) {
+            return refuse("its sample count is not positive");
+        }
+        if summary.iter().any(|(_, r, _)| r[0] <= 0.0) {
+            return refuse("a pivot is not positive");
+        }
+        Ok(summary)
+    }
+}
+
+/// CRC-32 (IEEE 802.3), the one of zip and PNG: finds every error of up to 32 bits in a row.
+fn crc32(bytes: &[u8]) -> u32 {
+    const TABLE: [u32; 256] = {
+        let mut table = [0; 256];
+        let mut i = 0;
+        while i < 256 {
+            let mut c = i as u32;
+            let mut bit = 0;
+            while bit < 8 {
+                c = if c & 1 == 1 { 0xEDB8_8320 ^ (c >> 1) } else { c >> 1 };
+                bit += 1;
+            }
+            table[i] = c;
+            i += 1;
+        }
+        table
+    };
+    !bytes.iter().fold(!0, |c, &b| TABLE[((c ^ u32::from(b)) & 0xFF) as usize] ^ (c >> 8))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_check_number_is_the_one_of_zip_and_png() {
+        assert_eq!(crc32(b"123456789"), 0xCBF4_3926);
+    }
+}

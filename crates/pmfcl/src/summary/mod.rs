@@ -1,0 +1,255 @@
+//! Stage 3, **summarize**: all that is ever kept of a task.
+//!
+//! Paper: Lemma 4.1 (`lem:msi_linear`) and Definition 3.8 (`def:msi`), in square-root form.
+//!
+//! | paper           | here              | shape  |
+//! |-----------------|-------------------|--------|
+//! | `n_t`           | [`Summary::n`]    | 1      |
+//! | `Σ_t V_tᵀ`      | `R`, up to a rotation from the left | r × m |
+//! | `Σ_t ỹ_t`       | `Z = UᵀY`         | r × p  |
+//! | `min L_t`, left out in the paper | `c` per target | p |
+//!
+//! so that for every parameter `θ`
+//!
+//! ```text
+//! 2 n_t L_t(θ) = ‖Φ_t θ − Y_t‖²_F = ‖R θ − Z‖²_F + Σ c
+//! ```
+//!
+//! `R` is kept in *row-echelon* form: every row starts at its pivot column, pivots move right, and are
+//! positive. A column that depends on those before it has no pivot. That makes the summary full row
+//! rank (so `‖Rθ − Z‖² / 2n` is the forgetting itself), rank-revealing, unique up to rounding for
+//! the same data in any order, and small: a packed trapezoid of `r(m+p) − r(r−1)/2` numbers, at full
+//! rank about half of the paper's `m(m+2)`.
+
+mod algebra;
+mod build;
+mod bytes;
+mod echelon;
+
+pub use build::{Accumulator, Design, Summarizer};
+
+pub(crate) use algebra::pool;
+
+use crate::error::{Error, Result};
+use crate::theta::Theta;
+
+/// The minimal sufficient information of a task: see the module page for the formula.
+///
+/// Summaries add up ([`Summary::merge`]), scale, extend and can be taken away again
+/// ([`Summary::remove`]); the model is solved from them alone.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Summary {
+    /// Σ of sample weights; the row count where there are none.
+    n: f64,
+    /// Columns of the design matrix, the intercept included.
+    m: usize,
+    /// Targets.
+    p: usize,
+    /// Pivot column of every row of `R`, ascending.
+    pivots: Vec<u32>,
+    /// Row after row: `R[i, pivot..m]`, then `Z[i, ..]`.
+    packed: Vec<f64>,
+    /// Start of every row in `packed`.
+    starts: Vec<usize>,
+    /// Squared norm of what of each target lies outside the span of the features.
+    c: Vec<f64>,
+    /// Σ w·y of each target, for R² about the mean.
+    target_sum: Vec<f64>,
+}
+
+impl Summary {
+    /// The neutral element of merging: no rows, `m` columns, `p` targets.
+    pub fn empty(m: usize, p: usize) -> Self {
+        Self {
+            n: 0.0,
+            m,
+            p,
+            pivots: Vec::new(),
+            packed: Vec::new(),
+            starts: Vec::new(),
+            c: vec![0.0; p],
+            target_sum: vec![0.0; p],
+        }
+    }
+
+    /// Effective number of samples `n_t`: the sum of sample weights.
+    pub fn n(&self) -> f64 {
+        self.n
+    }
+
+    /// Columns of the design matrix, the intercept included.
+    pub fn width(&self) -> usize {
+        self.m
+    }
+
+    /// Number of targets.
+    pub fn targets(&self) -> usize {
+        self.p
+    }
+
+    /// Rank of the design matrix, to working precision and independent of column scales.
+    pub fn rank(&self) -> usize {
+        self.pivots.len()
+    }
+
+    /// Size of what is kept, in bytes: 8 for each number, 4 for each pivot.
+    pub fn nbytes(&self) -> usize {
+        8 * (self.packed.len() + self.c.len() + self.target_sum.len() + 1) + 4 * self.pivots.len()
+    }
+
+    /// How many numbers are kept of `R` and `Z`: `r(m+p) − r(r−1)/2` at most.
+    pub fn numbers(&self) -> usize {
+        self.packed.len()
+    }
+
+    /// `c` of each target: the residual sum of squares of the task's own best fit.
+    pub fn residual(&self) -> &[f64] {
+        &self.c
+    }
+
+    /// Mean of each target.
+    pub fn target_mean(&self) -> Vec<f64> {
+        self.target_sum.iter().map(|s| if self.n > 0.0 { s / self.n } else { 0.0 }).collect()
+    }
+
+    /// Row `i` as (pivot column, `R[i, pivot..]`, `Z[i, ..]`).
+    pub(crate) fn row(&self, i: usize) -> (usize, &[f64], &[f64]) {
+        let pivot = self.pivots[i] as usize;
+        let r = self.m - pivot;
+        let cells = &self.packed[self.starts[i]..self.starts[i] + r + self.p];
+        (pivot, &cells[..r], &cells[r..])
+    }
+
+    /// All rows, top to bottom.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (usize, &[f64], &[f64])> {
+        (0..self.rank()).map(|i| self.row(i))
+    }
+
+    /// Pivot columns, ascending.
+    pub(crate) fn pivots(&self) -> impl Iterator<Item = usize> {
+        self.pivots.iter().map(|&j| j as usize)
+    }
+
+    /// `L_t(θ) = (‖Rθ − Z‖² + c) / 2n`, summed over targets.
+    ///
+    /// Paper: eq. 4 (`eq:linreg-task-loss`). Cost: `O(r m p)`.
+    ///
+    /// # Errors
+    /// When `θ` has another shape than the summary, or the summary is empty.
+    pub fn loss(&self, theta: &Theta) -> Result<f64> {
+        Ok(self.forgetting(theta)? + self.min_loss())
+    }
+
+    /// `min L_t = Σc / 2n`: the loss of the task's own best model.
+    pub fn min_loss(&self) -> f64 {
+        self.c.iter().sum::<f64>() / (2.0 * self.n)
+    }
+
+    /// `F_t(θ) = L_t(θ) − min L_t = ‖Rθ − Z‖² / 2n`, exactly and never negative.
+    ///
+    /// Paper: Theorem 4.3 (`thm:linreg_forgetting`), corrected by the weight `Σ` (erratum E2).
+    ///
+    /// # Errors
+    /// When `θ` has another shape than the summary, or the summary is empty.
+    pub fn forgetting(&self, theta: &Theta) -> Result<f64> {
+        Ok(self.excess(theta)?.iter().sum::<f64>() / (2.0 * self.n))
+    }
+
+    /// `‖Rθ_k − Z_k‖²` of every target.
+    pub(crate) fn excess(&self, theta: &Theta) -> Result<Vec<f64>> {
+        self.check(theta)?;
+        let mut squares = vec![0.0; self.p];
+        for (pivot, r, z) in self.iter() {
+            for (k, square) in squares.iter_mut().enumerate() {
+                let e = dot(r, &theta.column(k)[pivot..]) - z[k];
+                *square += e * e;
+            }
+        }
+        Ok(squares)
+    }
+
+    /// Gradient of the loss, `Rᵀ(Rθ − Z) / n`.
+    ///
+    /// # Errors
+    /// When `θ` has another shape than the summary, or the summary is empty.
+    pub fn gradient(&self, theta: &Theta) -> Result<Theta> {
+        self.check(theta)?;
+        let mut gradient = Theta::zeros(self.m, self.p);
+        for (pivot, r, z) in self.iter() {
+            for k in 0..self.p {
+                let e = (dot(r, &theta.column(k)[pivot..]) - z[k]) / self.n;
+                for (g, &a) in gradient.column_mut(k)[pivot..].iter_mut().zip(r) {
+                    *g += e * a;
+                }
+            }
+        }
+        Ok(gradient)
+    }
+
+    /// `Σ w (y − ȳ)²` of each target.
+    pub fn total_squares(&self) -> Vec<f64> {
+        let mut total = self.c.clone();
+        for (_, _, z) in self.iter() {
+            for (t, z) in total.iter_mut().zip(z) {
+                *t += z * z;
+            }
+        }
+        if self.n > 0.0 {
+            for (t, s) in total.iter_mut().zip(&self.target_sum) {
+                *t = (*t - s * s / self.n).max(0.0);
+            }
+        }
+        total
+    }
+
+    /// `Σ w x_j²` of every design column.
+    pub fn column_squares(&self) -> Vec<f64> {
+        let mut squares = vec![0.0; self.m];
+        for (pivot, r, _) in self.iter() {
+            for (s, a) in squares[pivot..].iter_mut().zip(r) {
+                *s += a * a;
+            }
+        }
+        squares
+    }
+
+    /// Another sample count and an offset on `c`, for a loss whose weights are curvatures.
+    pub(crate) fn recount(&mut self, n: f64, offset: f64) {
+        self.n = n;
+        self.c[0] += offset;
+    }
+
+    fn check(&self, theta: &Theta) -> Result<()> {
+        if (theta.width(), theta.targets()) != (self.m, self.p) {
+            return Err(Error::Shape {
+                what: "theta",
+                unit: "numbers",
+                expected: self.m * self.p,
+                found: theta.width() * theta.targets(),
+            });
+        }
+        if self.n <= 0.0 {
+            return Err(Error::Empty { what: "the summary" });
+        }
+        Ok(())
+    }
+
+    /// Every number finite? Used at every door a summary can come through.
+    pub(crate) fn is_finite(&self) -> bool {
+        self.n.is_finite()
+            && self.packed.iter().chain(&self.c).chain(&self.target_sum).all(|v| v.is_finite())
+    }
+}
+
+pub(crate) fn dot(a: &[f64], b: &[f64]) -> f64 {
+    // Four running sums: lets the compiler vectorise without changing the result between builds.
+    let mut sums = [0.0; 4];
+    let (ca, cb) = (a.chunks_exact(4), b.chunks_exact(4));
+    let tail: f64 = ca.remainder().iter().zip(cb.remainder()).map(|(x, y)| x * y).sum();
+    for (x, y) in ca.zip(cb) {
+        for l in 0..4 {
+            sums[l] += x[l] * y[l];
+        }
+    }
+    (sums[0] + sums[2]) + (sums[1] + sums[3]) + tail
+}
