@@ -5,6 +5,8 @@ mod error;
 mod kernel;
 pub mod learner;
 pub mod loss;
+pub mod pareto;
+pub mod report;
 mod rows;
 pub mod solve;
 pub mod summary;

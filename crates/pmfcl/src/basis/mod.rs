@@ -1,41 +1,240 @@
-//! placeholder
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
-#[error("basis")]
-pub struct BasisError;
-impl BasisError {
-    pub(crate) fn shifted(self, _rows: usize) -> Self {
-        self
+//! Between **read** and **summarize**: φ maps a row of d inputs to the m columns of the model.
+//!
+//! A model that is linear in its parameters need not be linear in its inputs:
+//!
+//! f(x) = φ(x)ᵀ θ,  φ: Rᵈ → Rᵐ
+//!
+//! Everything said of linear regression then holds with φ(X) in the place of X.
+//!
+//! Paper: Appendix D.1 (`app:mfcl_basis`), Lemma D.1 (`lem:ntk-2layer`).
+//!
+//! | spec | columns | φ |
+//! | --- | --- | --- |
+//! | `linear` | d | x |
+//! | `poly:q` | C(d+q, q) − 1 | monomials of degree 1 to q (`interactions=false`: pure powers, d·q) |
+//! | `log` | d | sign(x)·log(1 + \|x\|), defined everywhere |
+//! | `exp` | d | eˣ |
+//! | `power:a` | d | sign(x)·\|x\|ᵃ |
+//! | `spline:k` | d·k | cubic B-splines, linear beyond the range of the first rows |
+//! | `rbf:m` | m | exp(−‖x̃ − c‖²/(2ℓ²)) at centres drawn from the first rows |
+//! | `rff:m` | m | √(2/m)·cos(x̃W + b), so that φ(x)ᵀφ(x′) ≈ exp(−γ‖x̃ − x̃′‖²) |
+//! | `relu:m` | m | max(0, x̃W + b) |
+//! | `ntk:m` | m·d | x̃ ⊗ (w ⊙ 1[Vx̃ ≥ 0]): a two-layer network near its random start |
+//!
+//! The intercept is not part of a basis; the learner adds it.
+//!
+//! A [`Basis`] is what was asked for; [`Basis::fix`] settles what the spec leaves open (ranges,
+//! centres, units) from the first rows seen, and the [`Map`] that comes out never changes again:
+//! the summaries of all tasks must speak of the same columns to be added.
+//!
+//! ```
+//! use pmfcl::basis::Basis;
+//!
+//! let basis: Basis = "poly:2".parse()?;
+//! let map = basis.fix(&[], 2)?;
+//! let mut columns = [0.0; 5];
+//! map.apply(&[3.0, 5.0], &mut columns, 5, 0)?;
+//! assert_eq!(columns, [3.0, 5.0, 9.0, 15.0, 25.0]);
+//! assert_eq!(map.names(&["a".into(), "b".into()]), ["a", "b", "a^2", "a*b", "b^2"]);
+//! # Ok::<(), pmfcl::basis::BasisError>(())
+//! ```
+
+mod draw;
+mod error;
+#[cfg(test)]
+mod golden;
+mod pointwise;
+mod polynomial;
+mod random;
+mod range;
+mod spec;
+mod spline;
+
+pub use error::BasisError;
+
+use pointwise::Pointwise;
+use polynomial::Polynomial;
+use random::Random;
+use spec::{Kind, Scale};
+use spline::Spline;
+
+/// The most columns a basis may have.
+pub const MAX_COLUMNS: usize = 1_000_000;
+
+/// A basis as it is asked for, such as `poly:2` or `rff:1024,gamma=0.1,seed=7`.
+///
+/// Comes from a string by `parse` and goes back by `to_string`; the [module](self) lists what may
+/// be written.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Basis(Kind);
+
+// No spec holds a NaN.
+impl Eq for Basis {}
+
+impl Default for Basis {
+    /// `linear`.
+    fn default() -> Self {
+        Self(Kind::Linear)
     }
 }
-#[derive(Debug, Clone, PartialEq)]
-pub enum Basis {
-    Linear,
+
+impl Basis {
+    /// Whether [`fix`](Self::fix) learns anything from the first rows.
+    ///
+    /// False when every parameter is given or needs no data; such a basis can be fixed with
+    /// `&[]` for the rows.
+    pub fn needs_rows(&self) -> bool {
+        match &self.0 {
+            Kind::Linear | Kind::Polynomial { .. } | Kind::Log | Kind::Exp | Kind::Power { .. } => {
+                false
+            }
+            Kind::Spline { range, .. } => range.is_none(),
+            Kind::Rbf { .. } => true,
+            Kind::Rff { gamma, scale, .. } => gamma.is_none() || *scale == Scale::Range,
+            Kind::Relu { scale, .. } | Kind::Ntk { scale, .. } => *scale == Scale::Range,
+        }
+    }
+
+    /// Settles everything the spec leaves open from the first rows seen, row after row of `d`.
+    ///
+    /// * `spline`: the range of each input (a constant v takes [v − 1, v + 1]).
+    /// * random bases: the range of each input (a constant one takes the median range of the
+    ///   others, or 1); for `rff` γ = 1/(d · mean variance of x̃), for `rbf` the centres and
+    ///   ℓ = the median distance between them.
+    ///
+    /// Paper: Appendix D.1 (`app:mfcl_basis`).
+    /// Cost: one pass over `rows`, the draws, and 10⁶·d operations at most for ℓ.
+    ///
+    /// # Errors
+    /// When rows are needed and missing, not finite or of the wrong length, or when the map would
+    /// have more than [`MAX_COLUMNS`] columns.
+    pub fn fix(&self, rows: &[f64], d: usize) -> Result<Map, BasisError> {
+        self.check_size(d)?;
+        check_rows(rows, d)?;
+        let frozen = if self.needs_rows() {
+            if rows.is_empty() {
+                return Err(BasisError::NoRows { basis: self.to_string() });
+            }
+            match &self.0 {
+                Kind::Spline { .. } => spline::learn(rows, d)?,
+                kind => random::learn(kind, rows, d)?,
+            }
+        } else {
+            self.given(d)
+        };
+        Map::thaw(self, d, &frozen)
+    }
+
+    /// The frozen numbers of a basis that learns nothing.
+    fn given(&self, d: usize) -> Vec<f64> {
+        match &self.0 {
+            Kind::Spline { range: Some((lo, hi)), .. } => [vec![*lo; d], vec![*hi; d]].concat(),
+            Kind::Rff { gamma: Some(gamma), .. } => random::raw(d, Some(*gamma)),
+            Kind::Relu { .. } | Kind::Ntk { .. } => random::raw(d, None),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Number of columns on `d` inputs, if not far too many.
+    fn columns(&self, d: usize) -> Option<usize> {
+        match &self.0 {
+            Kind::Linear | Kind::Log | Kind::Exp | Kind::Power { .. } => Some(d),
+            Kind::Polynomial { degree, interactions: true } => polynomial::width(d, *degree),
+            Kind::Polynomial { degree: count, .. }
+            | Kind::Spline { count, .. }
+            | Kind::Ntk { count, .. } => d.checked_mul(*count),
+            Kind::Rbf { count, .. } | Kind::Rff { count, .. } | Kind::Relu { count, .. } => {
+                Some(*count)
+            }
+        }
+    }
+
+    fn check_size(&self, d: usize) -> Result<(), BasisError> {
+        if d == 0 {
+            return Err(BasisError::NoInputs);
+        }
+        let too_large = |what, most| {
+            Err(BasisError::TooLarge { basis: self.to_string(), inputs: d, what, most })
+        };
+        if self.columns(d).is_none_or(|m| m > MAX_COLUMNS) {
+            return too_large("columns", MAX_COLUMNS);
+        }
+        match &self.0 {
+            Kind::Rbf { count, .. } | Kind::Rff { count, .. } | Kind::Relu { count, .. }
+                if d.checked_mul(*count).is_none_or(|numbers| numbers > random::MAX_WEIGHTS) =>
+            {
+                too_large("weights", random::MAX_WEIGHTS)
+            }
+            _ => Ok(()),
+        }
+    }
 }
+
+/// φ: Rᵈ → Rᵐ, settled once and for all.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Map {
-    d: usize,
+    basis: Basis,
+    inputs: usize,
+    width: usize,
+    frozen: Vec<f64>,
+    rule: Rule,
 }
-impl Basis {
-    pub fn fix(&self, _rows: &[f64], d: usize) -> Result<Map, BasisError> {
-        Ok(Map { d })
-    }
-    pub fn needs_rows(&self) -> bool {
-        false
-    }
+
+/// How the columns of a row are computed.
+#[derive(Debug, Clone, PartialEq)]
+enum Rule {
+    Identity,
+    Pointwise(Pointwise),
+    Polynomial(Polynomial),
+    Spline(Spline),
+    Random(Random),
 }
+
 impl Map {
-    pub fn inputs(&self) -> usize {
-        self.d
+    /// The map whose learned numbers [`frozen`](Self::frozen) gave, on `d` inputs.
+    ///
+    /// Bit for bit the same map: what is not among the numbers is drawn again from the seed.
+    ///
+    /// # Errors
+    /// When the numbers are not those of this basis: wrong count, not finite, an empty range.
+    pub fn thaw(basis: &Basis, d: usize, frozen: &[f64]) -> Result<Self, BasisError> {
+        basis.check_size(d)?;
+        let wrong = |what| BasisError::Frozen { basis: basis.to_string(), inputs: d, what };
+        if !all_finite(frozen) {
+            return Err(wrong("one of them is not finite"));
+        }
+        let width = basis.columns(d).expect("the size was checked");
+        let rule = match &basis.0 {
+            kind @ (Kind::Rbf { .. } | Kind::Rff { .. } | Kind::Relu { .. } | Kind::Ntk { .. }) => {
+                Rule::Random(Random::build(kind, d, frozen).map_err(wrong)?)
+            }
+            Kind::Spline { count, .. } => {
+                Rule::Spline(Spline::build(*count, d, frozen).map_err(wrong)?)
+            }
+            _ if !frozen.is_empty() => return Err(wrong("there should be none")),
+            Kind::Linear => Rule::Identity,
+            Kind::Log => Rule::Pointwise(Pointwise::Log),
+            Kind::Exp => Rule::Pointwise(Pointwise::Exp),
+            Kind::Power { exponent } => Rule::Pointwise(Pointwise::Power(*exponent)),
+            Kind::Polynomial { degree, interactions } => {
+                Rule::Polynomial(Polynomial::build(d, *degree, *interactions))
+            }
+        };
+        Ok(Self { basis: basis.clone(), inputs: d, width, frozen: frozen.to_vec(), rule })
     }
-    pub fn width(&self) -> usize {
-        self.d
-    }
-    pub fn basis(&self) -> &Basis {
-        &Basis::Linear
-    }
-    pub fn is_identity(&self) -> bool {
-        true
-    }
+
+    /// φ of k rows: row i is written to `out[i * stride + offset..][..width]`.
+    ///
+    /// Random bases run in blocks of rows through one matrix product each. What a row maps to does
+    /// not depend on the rows beside it; between machines (vector width, fused products) the last
+    /// bits may differ, and with them the side on which an `ntk` unit sees a point on its edge.
+    ///
+    /// Paper: Appendix D.1 (`app:mfcl_basis`).
+    /// Cost: O(m) a row; random bases `2·d·m` flops and m cosines or exponentials.
+    ///
+    /// # Errors
+    /// When an input is not finite, outside the domain or so large that φ overflows (names row,
+    /// column and value), or when `out` has no room. `out` may have been written in part.
     pub fn apply(
         &self,
         rows: &[f64],
@@ -43,20 +242,134 @@ impl Map {
         stride: usize,
         offset: usize,
     ) -> Result<(), BasisError> {
-        for (o, r) in out.chunks_exact_mut(stride).zip(rows.chunks_exact(self.d)) {
-            o[offset..offset + self.d].copy_from_slice(r);
+        let (d, m) = (self.inputs, self.width);
+        let k = check_rows(rows, d)?;
+        if k == 0 {
+            return Ok(());
         }
-        Ok(())
+        let end = offset.saturating_add(m);
+        if stride < end {
+            return Err(BasisError::Room { what: "stride", needed: end, found: stride });
+        }
+        let needed = (k - 1).saturating_mul(stride).saturating_add(end);
+        if out.len() < needed {
+            return Err(BasisError::Room { what: "output", needed, found: out.len() });
+        }
+        let out = &mut out[offset..needed];
+        match &self.rule {
+            Rule::Random(random) => {
+                random.apply(rows, out, stride, |i, row| self.check_row(rows, i, row))
+            }
+            rule => {
+                for (i, x) in rows.chunks_exact(d).enumerate() {
+                    let row = &mut out[i * stride..][..m];
+                    match rule {
+                        Rule::Pointwise(pointwise) => pointwise.row(x, row),
+                        Rule::Polynomial(polynomial) => polynomial.row(x, row),
+                        Rule::Spline(spline) => spline.row(x, row),
+                        // The inputs are finite: nothing is left to check.
+                        Rule::Identity | Rule::Random(_) => {
+                            row.copy_from_slice(x);
+                            continue;
+                        }
+                    }
+                    self.check_row(rows, i, row)?;
+                }
+                Ok(())
+            }
+        }
     }
+
+    /// Number of inputs, d.
+    pub fn inputs(&self) -> usize {
+        self.inputs
+    }
+
+    /// Number of columns, m.
+    pub fn width(&self) -> usize {
+        self.width
+    }
+
+    /// Whether the columns are the inputs as they are.
+    pub fn is_identity(&self) -> bool {
+        self.rule == Rule::Identity
+    }
+
+    /// The spec this map came from.
+    pub fn basis(&self) -> &Basis {
+        &self.basis
+    }
+
+    /// Names of the columns from the names of the inputs: `x1^2*x2`, `log(x1)`, `spline3(x1)`,
+    /// `rff17`, `ntk3(x1)`.
+    ///
+    /// Inputs beyond the names given are called `x1`, `x2`, … by their place.
     pub fn names(&self, inputs: &[String]) -> Vec<String> {
-        inputs.to_vec()
+        let x: Vec<String> = (0..self.inputs)
+            .map(|j| inputs.get(j).cloned().unwrap_or_else(|| format!("x{}", j + 1)))
+            .collect();
+        match &self.rule {
+            Rule::Identity => x,
+            Rule::Pointwise(pointwise) => pointwise.names(&x),
+            Rule::Polynomial(polynomial) => polynomial.names(&x),
+            Rule::Spline(spline) => spline.names(&x),
+            Rule::Random(random) => random.names(&x),
+        }
     }
+
+    /// The point from which penalty and minimum norm are measured; `None` is the origin.
+    ///
+    /// For `ntk` it is v₀, the start of the network, for which f₀(x) = φ(x)ᵀv₀: what is learned
+    /// is Δv, and a short Δv is what the approximation by a linear model rests on.
+    ///
+    /// Paper: Lemma D.1 (`lem:ntk-2layer`).
     pub fn origin(&self) -> Option<&[f64]> {
-        None
+        match &self.rule {
+            Rule::Random(random) => random.origin(),
+            _ => None,
+        }
+    }
+
+    /// What was learned from the first rows, as plain numbers to store beside the spec.
+    pub fn frozen(&self) -> Vec<f64> {
+        self.frozen.clone()
+    }
+
+    /// Row `i` of the result must be finite; if not, one input of row `i` is to blame.
+    fn check_row(&self, rows: &[f64], i: usize, row: &[f64]) -> Result<(), BasisError> {
+        if all_finite(row) {
+            return Ok(());
+        }
+        let x = &rows[i * self.inputs..][..self.inputs];
+        let feature = row.iter().position(|value| !value.is_finite()).unwrap_or_default();
+        let column = match &self.rule {
+            Rule::Identity | Rule::Pointwise(_) => feature,
+            Rule::Polynomial(polynomial) => polynomial.blame(x, feature),
+            Rule::Spline(spline) => spline.blame(feature),
+            Rule::Random(random) => random.blame(x),
+        };
+        let (basis, value) = (self.basis.to_string(), x[column]);
+        // |x| < tiny with a negative exponent overflows too, but only 0 has no value at all.
+        if matches!(self.basis.0, Kind::Power { .. }) && value.abs() <= 0.0 {
+            return Err(BasisError::Pole { basis, row: i, column });
+        }
+        Err(BasisError::Overflow { basis, row: i, column, value })
     }
 }
-impl std::fmt::Display for Basis {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("linear")
+
+/// Number of rows in a flat slice of finite numbers.
+fn check_rows(rows: &[f64], d: usize) -> Result<usize, BasisError> {
+    if !rows.len().is_multiple_of(d) {
+        return Err(BasisError::Shape { len: rows.len(), inputs: d });
     }
+    if all_finite(rows) {
+        return Ok(rows.len() / d);
+    }
+    let at = rows.iter().position(|x| !x.is_finite()).unwrap_or_default();
+    Err(BasisError::NotFinite { row: at / d, column: at % d, value: rows[at] })
+}
+
+/// Without an early exit, so that it runs at the speed of memory.
+fn all_finite(numbers: &[f64]) -> bool {
+    numbers.iter().fold(true, |all, x| all & x.is_finite())
 }

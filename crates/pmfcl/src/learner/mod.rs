@@ -65,7 +65,7 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         Self {
-            basis: Basis::Linear,
+            basis: Basis::default(),
             intercept: true,
             ridge: Ridge::default(),
             standardize: false,
@@ -115,6 +115,15 @@ pub struct TaskReport {
     pub mse: Option<Vec<f64>>,
     /// R² of each target about its own mean.
     pub r2: Option<Vec<f64>>,
+}
+
+/// A model on the way, and the preference it was solved under.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Step {
+    /// The model after the task.
+    pub model: Model,
+    /// `α` over the tasks so far.
+    pub weights: Vec<f64>,
 }
 
 /// A continual learner. See the crate's front page for an example.
@@ -180,7 +189,7 @@ impl Learner {
     }
 
     /// Names of the tasks, in the order they were learned.
-    pub fn names(&self) -> impl ExactSizeIterator<Item = &str> {
+    pub fn names(&self) -> impl ExactSizeIterator<Item = &str> + Clone {
         self.register.iter().map(|e| e.name.as_str())
     }
 
@@ -396,6 +405,46 @@ impl Learner {
         Ok(self.pool()?.summary)
     }
 
+    /// The models after each task, solved again from the summaries under the present settings.
+    ///
+    /// # Errors
+    /// When nothing has been learned, or compact memory has folded the tasks.
+    pub fn replay(&self) -> Result<Vec<Step>> {
+        let summaries = match self.summaries() {
+            Some([]) => return Err(Error::NotLearned),
+            Some(summaries) => summaries,
+            None => {
+                return Err(Error::Unsupported {
+                    operation: "a replay",
+                    reason: "compact memory has merged the tasks; use the ledger".to_owned(),
+                });
+            }
+        };
+        let mut past = Self { memory: None, model: None, ..self.clone() };
+        past.register.clear();
+        let mut running: Option<Pool> = None;
+        let mut steps = Vec::with_capacity(summaries.len());
+        for (t, (summary, entry)) in summaries.iter().zip(&self.register).enumerate() {
+            past.register.push(entry.clone());
+            past.settings.prefer = self.settings.prefer.restricted(past.names());
+            let shares = past.shares()?;
+            let arrival = self.settings.prefer.arrival(summary.n(), entry.weight);
+            let pool = match (&running, arrival) {
+                (Some(pool), Some((share, fade))) => {
+                    pool.add(summary, share, entry.min_loss, fade)?
+                }
+                _ => past.pool_of(&summaries[..=t], &shares)?,
+            };
+            let model =
+                past.solve_design(&pool, Some(&summaries[..=t]), self.settings.intercept)?;
+            let sum: f64 = shares.iter().sum();
+            let weights = shares.iter().map(|s| s / sum).collect();
+            steps.push(Step { model, weights });
+            running = Some(pool);
+        }
+        Ok(steps)
+    }
+
     /// Another preference in hindsight.
     ///
     /// # Errors
@@ -602,7 +651,7 @@ impl Learner {
                 ),
             });
         }
-        let map = Basis::Linear.fix(&[], design.inputs() + count)?;
+        let map = Basis::default().fix(&[], design.inputs() + count)?;
         let wider = Design::new(map, design.intercept());
         let column = at + usize::from(design.intercept());
         let extended = self.transformed(|s| s.extend_features(column, count))?;

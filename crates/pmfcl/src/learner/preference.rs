@@ -95,6 +95,19 @@ impl Preference {
         }
     }
 
+    /// The same preference over some of the tasks: chosen weights are rescaled to sum to one. Where none
+    /// of the chosen ones is left, samples decide.
+    pub(crate) fn restricted<'a>(&self, mut names: impl Iterator<Item = &'a str> + Clone) -> Self {
+        let Self::Chosen(list) = self else { return self.clone() };
+        let kept: Vec<&(String, f64)> =
+            list.iter().filter(|(name, _)| names.clone().any(|n| n == name)).collect();
+        let sum: f64 = kept.iter().map(|(_, a)| a).sum();
+        if sum <= 0.0 || names.next().is_none() {
+            return Self::Samples;
+        }
+        Self::Chosen(kept.into_iter().map(|(name, a)| (name.clone(), a / sum)).collect())
+    }
+
     /// Weight of a task that arrives now, before normalisation, and the factor on all before it.
     ///
     /// A preference that has these two numbers runs in constant memory.

@@ -253,12 +253,67 @@ fn minimise(range: Option<(f64, f64)>, score: impl Fn(f64) -> f64) -> f64 {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     use super::*;
+    use crate::{Accumulator, Basis, Design, Rows, Summarizer};
 
     #[test]
     fn a_parabola_in_log_lambda_is_minimised() {
         let found = minimise(Some((1e-10, 1e3)), |l| (l.log10() + 2.345).powi(2));
         assert!((found.log10() + 2.345).abs() < 1e-4, "{found}");
+    }
+
+    /// `leave_one_task_out_cv` of the oracle: one λ on the sum scale for all folds.
+    #[test]
+    fn leaving_tasks_out_scores_as_the_oracle_does() {
+        let read = |name: &str| -> serde_json::Value {
+            let path = format!("{}/tests/golden/{name}.json", env!("CARGO_MANIFEST_DIR"));
+            serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
+        };
+        let numbers = |v: &serde_json::Value| -> Vec<f64> {
+            v.as_array().unwrap().iter().map(|x| x.as_f64().unwrap()).collect()
+        };
+        let (data, stats) = (read("linear_full"), read("stats_tools"));
+        let tasks: Vec<Summary> = data["tasks"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|t| {
+                let x: Vec<f64> = t["X"].as_array().unwrap().iter().flat_map(&numbers).collect();
+                let y = numbers(&t["y"]);
+                let design = Design::new(Basis::default().fix(&[], 6).unwrap(), false);
+                let mut s = Summarizer::new(design, 1, Accumulator::Qr).unwrap();
+                s.add(Rows::new(&x, 6).unwrap(), Rows::new(&y, 1).unwrap(), None).unwrap();
+                s.finish().unwrap()
+            })
+            .collect();
+        for (l, expected) in
+            numbers(&stats["lams"]).iter().zip(numbers(&stats["leave_one_task_out_cv"]))
+        {
+            let (mut squares, mut samples) = (0.0, 0.0);
+            for t in 0..tasks.len() {
+                let rest = (0..tasks.len())
+                    .filter(|i| *i != t)
+                    .fold(Summary::empty(6, 1), |sum, i| sum.merge(&tasks[i]).unwrap());
+                let spectrum = Spectrum::new(&rest, false, false, rest.n()).unwrap();
+                let theta = with_intercept(&spectrum.coefficients(l / rest.n()), &rest, false);
+                squares += 2.0 * tasks[t].n() * tasks[t].loss(&theta).unwrap();
+                samples += tasks[t].n();
+            }
+            assert!((squares / samples - expected).abs() < 1e-9 * expected, "{l}");
+        }
+        let folds: Vec<(Summary, &Summary)> = (0..tasks.len())
+            .map(|t| {
+                let rest = (0..tasks.len())
+                    .filter(|i| *i != t)
+                    .fold(Summary::empty(6, 1), |sum, i| sum.merge(&tasks[i]).unwrap());
+                (rest, &tasks[t])
+            })
+            .collect();
+        let best = by_leaving_tasks_out(&folds, &[1.0; 6], false).unwrap();
+        let score = LeftOut::new(&folds, &[1.0; 6], false).unwrap();
+        for l in [1e-4, 1e-3, 1e-2, 1e-1, 1.0] {
+            assert!(score.at(best) <= score.at(l) + 1e-12, "{l} is better than {best}");
+        }
     }
 }

@@ -91,6 +91,18 @@ impl Summary {
         summary
     }
 
+    /// The same `R` with other values of `Z`, `r × p`.
+    pub(crate) fn with_targets(&self, z: &faer::Mat<f64>) -> Self {
+        let mut other = self.clone();
+        for i in 0..self.rank() {
+            let from = self.starts[i] + self.m - self.pivots[i] as usize;
+            for k in 0..self.p {
+                other.packed[from + k] = z[(i, k)];
+            }
+        }
+        other
+    }
+
     /// Unpacks into a dense trapezoid.
     pub(crate) fn to_triangle(&self) -> Triangle {
         let w = self.m + self.p;

@@ -1,0 +1,74 @@
+//! The Pareto front: every trade-off between tasks, from summaries alone.
+//!
+//! For convex losses every Pareto-optimal model minimises some preference `α` on the simplex, and every
+//! `α > 0` gives one. So fronts, knees, budgets and certificates are all questions about `α`.
+//!
+//! Paper: Definitions 3.2–3.4 (`def:pareto-front`), eq. 1 (`eq:mtl_lin_scalar`).
+//!
+//! * [`PairFront`]: two tasks or groups, one decomposition, then `O(m)` a point; knee and min-max points
+//! * [`front`]: any number of tasks along a grid of preferences
+//! * [`budget`], [`minmax`]: «task a may lose at most ε», «the worst-off task as well off as can be»
+//! * [`certificate`], [`dominates`]: is a given model Pareto-optimal, and by how much is it not
+
+mod certificate;
+mod choose;
+mod pair;
+
+pub use certificate::{Certificate, certificate, dominates, non_dominated};
+pub use choose::{Chosen, budget, minmax, simplex_grid};
+pub use pair::{FrontPoint, PairFront};
+
+use crate::error::{Error, Result};
+use crate::solve::{Penalty, solve};
+use crate::summary::{Summary, pool};
+use crate::theta::Theta;
+
+/// The model that minimises `Σ α_t L_t`, without a penalty.
+pub(crate) fn scalarized(tasks: &[&Summary], alpha: &[f64], intercept: bool) -> Result<Theta> {
+    let first = tasks.first().ok_or(Error::NotLearned)?;
+    let parts = tasks.iter().zip(alpha).filter(|(_, a)| **a > 0.0).map(|(s, a)| (*s, a / s.n()));
+    let pooled = pool(first.width(), first.targets(), parts)?;
+    Ok(solve(&pooled, intercept, Penalty::NONE, None)?.theta)
+}
+
+/// A model on the front of several tasks.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ManyPoint {
+    /// Its preference.
+    pub alpha: Vec<f64>,
+    /// Its loss on every task.
+    pub losses: Vec<f64>,
+    /// Its parameters.
+    pub theta: Theta,
+}
+
+/// Models on the front of several tasks, one for each preference given; [`simplex_grid`] makes a grid of
+/// them.
+///
+/// Cost: one pool and one solve a point.
+///
+/// # Errors
+/// When a preference is not on the simplex, or the tasks differ in shape.
+pub fn front(tasks: &[&Summary], alphas: &[Vec<f64>], intercept: bool) -> Result<Vec<ManyPoint>> {
+    alphas
+        .iter()
+        .map(|alpha| {
+            let sum: f64 = alpha.iter().sum();
+            if alpha.len() != tasks.len()
+                || alpha.iter().any(|a| !(*a >= 0.0))
+                || (sum - 1.0).abs() > 1e-6
+            {
+                return Err(Error::Preference {
+                    reason: format!(
+                        "{} weights that sum to {sum} for {} tasks; one weight a task, 0 or more, sum 1",
+                        alpha.len(),
+                        tasks.len()
+                    ),
+                });
+            }
+            let theta = scalarized(tasks, alpha, intercept)?;
+            let losses = tasks.iter().map(|s| s.loss(&theta)).collect::<Result<_>>()?;
+            Ok(ManyPoint { alpha: alpha.clone(), losses, theta })
+        })
+        .collect()
+}

@@ -1,0 +1,308 @@
+//! The front of two tasks, or of two groups of tasks.
+//!
+//! With `R` the QR factor of both stacked, `R_a = Q_a R`, `R_b = Q_b R` and `Q_aᵀQ_a + Q_bᵀQ_b = I`. The SVD
+//! `Q_a = U C Vᵀ` turns both losses diagonal at once (the generalised eigenproblem of the pair, in
+//! square-root form), so that along the whole front
+//!
+//! ```text
+//! v_i(w) = (w g_i/n_a + (1−w) h_i/n_b) / (w c_i²/n_a + (1−w) s_i²/n_b)
+//! ```
+//!
+//! and both losses are sums of `r` squares.
+
+use faer::Mat;
+
+use crate::error::{Error, Result};
+use crate::solve::{Penalty, solve};
+use crate::summary::Summary;
+use crate::theta::Theta;
+
+/// A point of the front.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct FrontPoint {
+    /// Preference for `a`; `b` has the rest.
+    pub weight: f64,
+    /// Loss on `a`.
+    pub loss_a: f64,
+    /// Loss on `b`.
+    pub loss_b: f64,
+}
+
+/// The front of two losses, ready to be asked for points.
+#[derive(Debug, Clone)]
+pub struct PairFront {
+    a: Side,
+    b: Side,
+    /// Both stacked; turns the diagonal coordinates into parameters on demand.
+    stacked: Summary,
+    v: Mat<f64>,
+    targets: usize,
+    intercept: bool,
+}
+
+/// One loss in diagonal coordinates.
+#[derive(Debug, Clone)]
+struct Side {
+    n: f64,
+    min_loss: f64,
+    /// Squared singular values `c_i²` (or `s_i²`).
+    squares: Vec<f64>,
+    /// `VᵀQᵀZ`, one row of targets for each coordinate.
+    pull: Vec<Vec<f64>>,
+}
+
+impl Side {
+    /// `‖Rθ − Z‖²/2n` at `v`, as a sum of squares.
+    fn excess(&self, v: &[Vec<f64>]) -> f64 {
+        let mut sum = 0.0;
+        for ((c2, g), v) in self.squares.iter().zip(&self.pull).zip(v) {
+            if *c2 > 0.0 {
+                let c = c2.sqrt();
+                sum += v.iter().zip(g).map(|(v, g)| (c * v - g / c).powi(2)).sum::<f64>();
+            }
+        }
+        sum / (2.0 * self.n)
+    }
+}
+
+impl PairFront {
+    /// Decomposes two losses of the same shape.
+    ///
+    /// Cost: one QR and one SVD, `O(m³)`.
+    ///
+    /// # Errors
+    /// When shapes differ, one is empty, or the SVD does not converge.
+    pub fn new(a: &Summary, b: &Summary, intercept: bool) -> Result<Self> {
+        if a.n() <= 0.0 || b.n() <= 0.0 {
+            return Err(Error::Empty { what: "one side of the front" });
+        }
+        let stacked = a.merge(b)?;
+        let (qa, qb) = (coordinates(&stacked, a), coordinates(&stacked, b));
+        let r = stacked.rank();
+        // Full V also where a has fewer rows than r.
+        let svd = qa.svd().map_err(|_| Error::Unsupported {
+            operation: "the front",
+            reason: "the singular values of the pair do not converge".to_owned(),
+        })?;
+        let v = svd.V().to_owned();
+        let side = |q: &Mat<f64>, s: &Summary| {
+            let turned = q * &v;
+            let z = Mat::from_fn(s.rank(), s.targets(), |i, k| s.row(i).2[k]);
+            let pull = turned.transpose() * z;
+            let squares: Vec<f64> =
+                (0..r).map(|i| (0..q.nrows()).map(|k| turned[(k, i)].powi(2)).sum()).collect();
+            // A direction this side does not see at all leaves only rounding.
+            let cut = (r as f64 * f64::EPSILON).powi(2);
+            Side {
+                n: s.n(),
+                min_loss: s.min_loss(),
+                pull: (0..r).map(|i| (0..s.targets()).map(|k| pull[(i, k)]).collect()).collect(),
+                squares: squares.into_iter().map(|c| if c > cut { c } else { 0.0 }).collect(),
+            }
+        };
+        let (a, b, targets) = (side(&qa, a), side(&qb, b), a.targets());
+        Ok(Self { a, b, stacked, v, targets, intercept })
+    }
+
+    /// The point where `a` has preference `weight`. Cost: `O(r p)`.
+    ///
+    /// # Errors
+    /// When `weight` is outside `[0, 1]`.
+    pub fn at(&self, weight: f64) -> Result<FrontPoint> {
+        check(weight)?;
+        Ok(self.point(weight))
+    }
+
+    fn point(&self, weight: f64) -> FrontPoint {
+        let v = self.coordinates(weight);
+        FrontPoint {
+            weight,
+            loss_a: self.a.min_loss + self.a.excess(&v),
+            loss_b: self.b.min_loss + self.b.excess(&v),
+        }
+    }
+
+    fn coordinates(&self, weight: f64) -> Vec<Vec<f64>> {
+        let (wa, wb) = (weight / self.a.n, (1.0 - weight) / self.b.n);
+        (0..self.a.squares.len())
+            .map(|i| {
+                let below = wa * self.a.squares[i] + wb * self.b.squares[i];
+                (0..self.targets)
+                    .map(|k| {
+                        let above = wa * self.a.pull[i][k] + wb * self.b.pull[i][k];
+                        if below > 0.0 {
+                            above / below
+                        } else {
+                            // Only the side without weight sees this direction: leave it at its best.
+                            let sides = [&self.a, &self.b];
+                            let seen = sides.iter().find(|s| s.squares[i] > 0.0);
+                            seen.map_or(0.0, |s| s.pull[i][k] / s.squares[i])
+                        }
+                    })
+                    .collect()
+            })
+            .collect()
+    }
+
+    /// The parameters at a preference. Cost: `O(m²p)`.
+    ///
+    /// # Errors
+    /// When `weight` is outside `[0, 1]`.
+    pub fn theta(&self, weight: f64) -> Result<Theta> {
+        check(weight)?;
+        let v = self.coordinates(weight);
+        let u = &self.v * Mat::from_fn(v.len(), self.targets, |i, k| v[i][k]);
+        let rows = self.stacked.with_targets(&u);
+        Ok(solve(&rows, self.intercept, Penalty::NONE, None)?.theta)
+    }
+
+    /// `count` points spread evenly along the curve, from all weight on `b` to all weight on `a`.
+    ///
+    /// Weights are chosen so that neighbouring points are about equally far apart in the plane of the two
+    /// losses, each measured in its own range.
+    pub fn points(&self, count: usize) -> Vec<FrontPoint> {
+        if count == 0 {
+            return Vec::new();
+        }
+        // A fine sweep in the logit of the weight covers both ends, then equal arc lengths.
+        const FINE: usize = 400;
+        let mut sweep: Vec<FrontPoint> = vec![self.point(0.0)];
+        sweep.extend((0..=FINE).map(|i| {
+            let t = -14.0 + 28.0 * i as f64 / FINE as f64;
+            self.point(1.0 / (1.0 + (-t).exp()))
+        }));
+        sweep.push(self.point(1.0));
+        let (range_a, range_b) = ranges(&sweep);
+        let mut length = vec![0.0];
+        for pair in sweep.windows(2) {
+            let (da, db) = (pair[1].loss_a - pair[0].loss_a, pair[1].loss_b - pair[0].loss_b);
+            let step = (da / range_a).hypot(db / range_b);
+            length.push(length[length.len() - 1] + step);
+        }
+        let total = length[length.len() - 1];
+        (0..count)
+            .map(|i| {
+                let share = if count == 1 { 0.5 } else { i as f64 / (count - 1) as f64 };
+                let at = length.partition_point(|l| *l < share * total).min(sweep.len() - 1);
+                if at == 0 || total <= 0.0 {
+                    return if total <= 0.0 { self.point(share) } else { sweep[0] };
+                }
+                let (from, to) = (&sweep[at - 1], &sweep[at]);
+                let within =
+                    (share * total - length[at - 1]) / (length[at] - length[at - 1]).max(1e-300);
+                self.point(from.weight + within.clamp(0.0, 1.0) * (to.weight - from.weight))
+            })
+            .collect()
+    }
+
+    /// The knee: the point farthest below the chord between the two ends, each loss in its own range.
+    /// Past it, the same gain for one task costs the other ever more.
+    pub fn knee(&self) -> FrontPoint {
+        let sweep = self.points(200);
+        let (range_a, range_b) = ranges(&sweep);
+        let ends = (sweep[0], sweep[sweep.len() - 1]);
+        let below = |p: &FrontPoint| {
+            // Ends are at (1, 0) and (0, 1) in ranges; the chord is x + y = 1.
+            let x = (p.loss_a - ends.1.loss_a) / range_a;
+            let y = (p.loss_b - ends.0.loss_b) / range_b;
+            1.0 - x - y
+        };
+        let best = (0..sweep.len())
+            .max_by(|i, j| below(&sweep[*i]).total_cmp(&below(&sweep[*j])))
+            .unwrap_or(0);
+        let low = sweep[best.saturating_sub(1)].weight;
+        let high = sweep[(best + 1).min(sweep.len() - 1)].weight;
+        self.point(golden(low, high, |w| -below(&self.point(w))))
+    }
+
+    /// The point where the larger of the two losses is as small as it can be.
+    pub fn minmax(&self) -> FrontPoint {
+        self.balance(|p| p.loss_a - p.loss_b)
+    }
+
+    /// The point where the larger of the two *forgettings* is as small as it can be: both lose the same.
+    pub fn equal_forgetting(&self) -> FrontPoint {
+        self.balance(|p| (p.loss_a - self.a.min_loss) - (p.loss_b - self.b.min_loss))
+    }
+
+    /// The point nearest to `b`'s best where `a` loses at most `budget` beyond its least loss.
+    ///
+    /// # Errors
+    /// When the budget is negative or not finite.
+    pub fn budget_a(&self, budget: f64) -> Result<FrontPoint> {
+        if !(budget >= 0.0 && budget.is_finite()) {
+            return Err(Error::Range {
+                what: "budget",
+                value: budget,
+                must: "0 or more, and finite",
+            });
+        }
+        Ok(self.balance(|p| p.loss_a - self.a.min_loss - budget))
+    }
+
+    /// `f` falls as the weight of `a` rises: its root, or the end where it is nearest to one.
+    fn balance(&self, f: impl Fn(&FrontPoint) -> f64) -> FrontPoint {
+        let (mut low, mut high) = (0.0_f64, 1.0_f64);
+        if f(&self.point(0.0)) <= 0.0 {
+            return self.point(0.0);
+        }
+        if f(&self.point(1.0)) >= 0.0 {
+            return self.point(1.0);
+        }
+        for _ in 0..200 {
+            let middle = f64::midpoint(low, high);
+            if f(&self.point(middle)) > 0.0 {
+                low = middle;
+            } else {
+                high = middle;
+            }
+        }
+        self.point(high)
+    }
+}
+
+fn check(weight: f64) -> Result<()> {
+    if (0.0..=1.0).contains(&weight) {
+        Ok(())
+    } else {
+        Err(Error::Range { what: "weight", value: weight, must: "between 0 and 1" })
+    }
+}
+
+/// `Q_t` with `R_t = Q_t R`, row space of `R_t` within that of `R`.
+fn coordinates(whole: &Summary, part: &Summary) -> Mat<f64> {
+    let pivots: Vec<usize> = whole.pivots().collect();
+    let r = pivots.len();
+    let lower = Mat::from_fn(r, r, |i, q| {
+        let (start, row, _) = whole.row(q);
+        if pivots[i] >= start { row[pivots[i] - start] } else { 0.0 }
+    });
+    let mut rows = Mat::from_fn(r, part.rank(), |q, i| {
+        let (start, row, _) = part.row(i);
+        if pivots[q] >= start { row[pivots[q] - start] } else { 0.0 }
+    });
+    lower.solve_lower_triangular_in_place(rows.as_mut());
+    rows.transpose().to_owned()
+}
+
+fn ranges(points: &[FrontPoint]) -> (f64, f64) {
+    let range = |f: fn(&FrontPoint) -> f64| {
+        let low = points.iter().map(f).fold(f64::INFINITY, f64::min);
+        let high = points.iter().map(f).fold(f64::NEG_INFINITY, f64::max);
+        if high > low { high - low } else { 1.0 }
+    };
+    (range(|p| p.loss_a), range(|p| p.loss_b))
+}
+
+fn golden(mut a: f64, mut b: f64, f: impl Fn(f64) -> f64) -> f64 {
+    let ratio = (5f64.sqrt() - 1.0) / 2.0;
+    for _ in 0..60 {
+        let (c, d) = (b - ratio * (b - a), a + ratio * (b - a));
+        if f(c) <= f(d) {
+            b = d;
+        } else {
+            a = c;
+        }
+    }
+    f64::midpoint(a, b)
+}

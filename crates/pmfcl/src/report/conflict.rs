@@ -1,0 +1,211 @@
+//! Is the conflict real? Chow's test from summaries.
+//!
+//! The weighted forgetting of the joint model is the numerator of Chow's F-test of «all tasks share one
+//! parameter»:
+//!
+//! ```text
+//! Σ_t n_t F_t(θ*) = ½ (RSS_pooled − Σ RSS_t)
+//! F = [(RSS_pooled − Σ RSS_t) / (Σr_t − r)] / [Σ RSS_t / (N − Σr_t)]
+//! ```
+//!
+//! with `r` ranks, so that tasks with fewer rows than columns are counted for what they determine. At full
+//! rank the degrees of freedom are the textbook's `m(T−1)` and `N − Tm`.
+
+use crate::error::{Error, Result};
+use crate::learner::{Learner, Preference};
+use crate::report::distributions::fisher_survival;
+use crate::report::inference::Covariance;
+use crate::solve::{Penalty, solve};
+use crate::summary::{Summary, pool};
+
+/// Outcome of an F-test that several sets of rows share one parameter; one for each target.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ChowTest {
+    /// The F statistic. `None` where the rows leave no degrees of freedom to judge by.
+    pub f: Option<f64>,
+    /// Probability of an F at least this large without any conflict.
+    pub p_value: Option<f64>,
+    /// Degrees of freedom above and below.
+    pub degrees: (f64, f64),
+    /// Weighted mean forgetting that noise alone would cause: `σ² (Σr_t − r) / 2N`.
+    pub noise_floor: Option<f64>,
+    /// Weighted mean forgetting of the joint model, `Σ n_t F_t / N`.
+    pub forgetting: f64,
+}
+
+/// Chow's test over any number of summaries, one result for each target.
+///
+/// # Errors
+/// When the summaries differ in shape or there are fewer than two.
+pub fn chow<'a>(tasks: impl Iterator<Item = &'a Summary> + Clone) -> Result<Vec<ChowTest>> {
+    let first = tasks.clone().next().ok_or(Error::NotLearned)?;
+    if tasks.clone().count() < 2 {
+        return Err(Error::Unsupported {
+            operation: "a test of conflict",
+            reason: "it takes at least two tasks".to_owned(),
+        });
+    }
+    let pooled = pool(first.width(), first.targets(), tasks.clone().map(|s| (s, 1.0)))?;
+    let ranks: usize = tasks.clone().map(Summary::rank).sum();
+    let samples = pooled.n();
+    let above = (ranks - pooled.rank()) as f64;
+    let below = samples - ranks as f64;
+    Ok((0..first.targets())
+        .map(|k| {
+            let own: f64 = tasks.clone().map(|s| s.residual()[k]).sum();
+            let extra = (pooled.residual()[k] - own).max(0.0);
+            let testable = above > 0.0 && below > 0.0 && own > 0.0;
+            let f = testable.then(|| (extra / above) / (own / below));
+            ChowTest {
+                f,
+                p_value: f.map(|f| fisher_survival(f, above, below)),
+                degrees: (above, below),
+                noise_floor: (below > 0.0).then(|| own / below * above / (2.0 * samples)),
+                forgetting: extra / (2.0 * samples),
+            }
+        })
+        .collect())
+}
+
+/// Every pair of tasks against each other.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ConflictMatrix {
+    /// Task names, for rows and columns.
+    pub names: Vec<String>,
+    /// `[i][j]`: what task `i` forgets in the joint model of `i` and `j` alone.
+    pub forgetting: Vec<Vec<f64>>,
+    /// `[i][j]`: Chow's p-value of the pair, the smallest over targets (Bonferroni-corrected).
+    pub p_value: Vec<Vec<Option<f64>>>,
+}
+
+/// The pairwise conflicts of a learner's tasks.
+///
+/// Cost: one merge a pair, `O(T² m³)`.
+///
+/// # Errors
+/// Without per-task summaries.
+pub fn matrix(learner: &Learner) -> Result<ConflictMatrix> {
+    let tasks = per_task(learner)?;
+    let count = tasks.len();
+    let mut forgetting = vec![vec![0.0; count]; count];
+    let mut p_value = vec![vec![None; count]; count];
+    for i in 0..count {
+        for j in i + 1..count {
+            let both = tasks[i].merge(&tasks[j])?;
+            let model = solve(&both, learner.settings().intercept, Penalty::NONE, None)?;
+            forgetting[i][j] = tasks[i].forgetting(&model.theta)?;
+            forgetting[j][i] = tasks[j].forgetting(&model.theta)?;
+            let tests = chow([&tasks[i], &tasks[j]].into_iter())?;
+            let smallest = tests.iter().filter_map(|t| t.p_value).reduce(f64::min);
+            p_value[i][j] = smallest.map(|p| (p * tests.len() as f64).min(1.0));
+            p_value[j][i] = p_value[i][j];
+        }
+    }
+    Ok(ConflictMatrix { names: learner.names().map(str::to_owned).collect(), forgetting, p_value })
+}
+
+/// Who pulls the joint model where.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Pulls {
+    /// `[task][target][column]`: the Newton step `−A⁻¹g_t` task `t` would take from the joint model if it
+    /// were alone in pulling; over all tasks the steps cancel.
+    pub step: Vec<Vec<Vec<f64>>>,
+    /// The same in standard errors of the coefficient; `None` where the coefficient is not determined.
+    pub in_errors: Vec<Vec<Vec<Option<f64>>>>,
+}
+
+/// Per-coefficient pulls of each task on the current model.
+///
+/// # Errors
+/// Without per-task summaries.
+pub fn pulls(learner: &Learner) -> Result<Pulls> {
+    let tasks = per_task(learner)?;
+    let theta = &learner.model()?.theta;
+    let covariance = Covariance::of(learner)?;
+    let errors = covariance.standard_errors();
+    let shares: Vec<f64> = learner.tasks()?.iter().map(|t| t.weight).collect();
+    let mut step = Vec::with_capacity(tasks.len());
+    let mut in_errors = Vec::with_capacity(tasks.len());
+    for (task, share) in tasks.iter().zip(shares) {
+        let gradient = task.gradient(theta)?;
+        let per_target: Vec<Vec<f64>> = (0..theta.targets())
+            .map(|k| {
+                let pull: Vec<f64> =
+                    gradient.column(k).iter().map(|g| -g * share * covariance.samples()).collect();
+                covariance.solve(&pull)
+            })
+            .collect();
+        in_errors.push(
+            per_target
+                .iter()
+                .zip(&errors)
+                .map(|(s, e)| s.iter().zip(e).map(|(s, e)| e.map(|e| s / e)).collect())
+                .collect(),
+        );
+        step.push(per_target);
+    }
+    Ok(Pulls { step, in_errors })
+}
+
+/// `[i][j]`: how the loss of task `i` changes as one more sample's worth of weight goes to task `j`,
+/// `−(g_i/n_i)ᵀ (Σ XᵀX)⁻¹ (g_j/n_j)`, summed over targets. Negative: `j` helps `i`.
+///
+/// # Errors
+/// Without per-task summaries.
+pub fn influence(learner: &Learner) -> Result<Vec<Vec<f64>>> {
+    let tasks = per_task(learner)?;
+    let theta = &learner.model()?.theta;
+    let covariance = Covariance::of(learner)?;
+    let gradients: Vec<_> = tasks.iter().map(|s| s.gradient(theta)).collect::<Result<_>>()?;
+    let halves: Vec<Vec<Vec<f64>>> = gradients
+        .iter()
+        .map(|g| (0..theta.targets()).map(|k| covariance.half(g.column(k))).collect())
+        .collect();
+    let inner = |a: &[Vec<f64>], b: &[Vec<f64>]| -> f64 {
+        a.iter().flatten().zip(b.iter().flatten()).map(|(a, b)| a * b).sum()
+    };
+    Ok(halves.iter().map(|a| halves.iter().map(|b| -inner(a, b)).collect()).collect())
+}
+
+/// Does a task that has just arrived agree with memory? Chow's test of memory against the newcomer, one
+/// result for each target, before anything is learned.
+///
+/// # Errors
+/// When shapes differ, or compact memory was folded under another preference than samples.
+pub fn drift(learner: &Learner, incoming: &Summary) -> Result<Vec<ChowTest>> {
+    let memory = match learner.summaries() {
+        Some([]) => return Err(Error::NotLearned),
+        Some(tasks) => {
+            let first = &tasks[0];
+            pool(first.width(), first.targets(), tasks.iter().map(|s| (s, 1.0)))?
+        }
+        None if learner.settings().prefer == Preference::Samples => learner.pooled()?,
+        None => {
+            return Err(Error::Unsupported {
+                operation: "the drift test",
+                reason: "compact memory was folded with weights other than samples; use the ledger"
+                    .to_owned(),
+            });
+        }
+    };
+    if memory.width() != incoming.width() || memory.targets() != incoming.targets() {
+        return Err(Error::Shape {
+            what: "the incoming task",
+            unit: "columns",
+            expected: memory.width() + memory.targets(),
+            found: incoming.width() + incoming.targets(),
+        });
+    }
+    chow([&memory, incoming].into_iter())
+}
+
+pub(crate) fn per_task(learner: &Learner) -> Result<&[Summary]> {
+    match learner.summaries() {
+        Some([]) => Err(Error::NotLearned),
+        Some(tasks) => Ok(tasks),
+        None => Err(Error::Unsupported {
+            operation: "a report on single tasks",
+            reason: "compact memory has merged them; use the ledger".to_owned(),
+        }),
+    }
+}
