@@ -1,6 +1,6 @@
 //! Preferences: how much each task counts.
 //!
-//! Paper: Definition 3.1 (`def:mtl`), eq. 2 (`eq:preference_global`).
+//! Paper: Definition 3.1 (`def:mtl`), eq. 3 (`eq:preference_global`).
 
 use crate::error::{Error, Result, listing};
 

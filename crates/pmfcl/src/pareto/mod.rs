@@ -3,7 +3,7 @@
 //! For convex losses every Pareto-optimal model minimises some preference `α` on the simplex, and every
 //! `α > 0` gives one. So fronts, knees, budgets and certificates are all questions about `α`.
 //!
-//! Paper: Definitions 3.2–3.4 (`def:pareto-front`), eq. 1 (`eq:mtl_lin_scalar`).
+//! Paper: Definitions 3.2–3.4 (`def:pareto-front`), eq. 2 (`eq:mtl_lin_scalar`).
 //!
 //! * [`PairFront`]: two tasks or groups, one decomposition, then `O(m)` a point; knee and min-max points
 //! * [`front`]: any number of tasks along a grid of preferences
