@@ -186,6 +186,16 @@ impl Summary {
         Ok(gradient)
     }
 
+    /// `‖R‖ (‖R‖‖θ‖ + ‖Z‖) / n`: the size of what cancels in the gradient.
+    pub(crate) fn gradient_size(&self, theta: &Theta) -> f64 {
+        let (mut r2, mut z2) = (0.0, 0.0);
+        for (_, r, z) in self.iter() {
+            r2 += dot(r, r);
+            z2 += dot(z, z);
+        }
+        (r2 * theta.norm() + (r2 * z2).sqrt()) / self.n
+    }
+
     /// `Σ w (y − ȳ)²` of each target.
     pub fn total_squares(&self) -> Vec<f64> {
         let mut total = self.c.clone();
