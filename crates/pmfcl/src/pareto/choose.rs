@@ -1,7 +1,7 @@
 //! Choosing a point of the front by what it must achieve.
 
 use crate::error::{Error, Result};
-use crate::pareto::scalarized;
+use crate::pareto::{check, scalarized, scale};
 use crate::summary::Summary;
 use crate::theta::Theta;
 
@@ -33,21 +33,16 @@ impl Chosen {
 /// moves. Cost: one pool and one solve for each trial.
 ///
 /// # Errors
-/// When a budget is negative, names a task twice, or no model meets all of them.
+/// When the preference is not on the simplex, a budget is negative or names a task twice, or no model
+/// meets all of them (to a millionth of the loss without a model).
 pub fn budget(
     tasks: &[&Summary],
     alpha: &[f64],
     budgets: &[(usize, f64)],
     intercept: bool,
 ) -> Result<Chosen> {
-    if alpha.len() != tasks.len() {
-        return Err(Error::Shape {
-            what: "the preference",
-            unit: "weights",
-            expected: tasks.len(),
-            found: alpha.len(),
-        });
-    }
+    check(tasks, alpha)?;
+    let scale = scale(tasks)?;
     for (i, (task, epsilon)) in budgets.iter().enumerate() {
         if !(*epsilon >= 0.0 && epsilon.is_finite()) {
             return Err(Error::Range {
@@ -93,7 +88,7 @@ pub fn budget(
                 }
                 if high >= CAP {
                     let least = forgetting(&mu, *task)?;
-                    if least > *epsilon + 1e-9 * (1.0 + tasks[*task].min_loss()) {
+                    if least > *epsilon + 1e-9 * scale {
                         return Err(Error::Infeasible {
                             reason: format!(
                                 "task number {task} may lose {epsilon}, but loses {least} at the least \
@@ -125,7 +120,7 @@ pub fn budget(
         let over = tasks[*task].forgetting(&chosen.theta)? - epsilon;
         gap = gap.max(over);
     }
-    if gap > 1e-6 * (1.0 + budgets.iter().map(|(_, e)| *e).fold(0.0, f64::max)) {
+    if gap > 1e-6 * scale {
         return Err(Error::Infeasible {
             reason: format!("the budgets together are missed by {gap}; loosen one of them"),
         });
@@ -143,6 +138,7 @@ pub fn budget(
 /// When the tasks differ in shape or there is none.
 pub fn minmax(tasks: &[&Summary], intercept: bool, steps: usize) -> Result<Chosen> {
     let count = tasks.len();
+    let scale = scale(tasks)?;
     let mut alpha = vec![1.0 / count.max(1) as f64; count];
     let mut best: Option<Chosen> = None;
     let mut floor = f64::NEG_INFINITY;
@@ -163,7 +159,7 @@ pub fn minmax(tasks: &[&Summary], intercept: bool, steps: usize) -> Result<Chose
         }
         let spread = worst - point.losses.iter().copied().fold(f64::INFINITY, f64::min);
         let reached = best.as_ref().map_or(f64::INFINITY, |b| b.gap);
-        if reached - floor <= 1e-9 * (1.0 + floor.abs()) || spread <= 0.0 {
+        if reached - floor <= 1e-9 * floor.abs() + f64::EPSILON * scale || spread <= 0.0 {
             break;
         }
         for (a, l) in alpha.iter_mut().zip(&point.losses) {

@@ -31,6 +31,31 @@ pub(crate) fn scalarized(tasks: &[&Summary], alpha: &[f64], intercept: bool) -> 
     Ok(solve(&pooled, intercept, Penalty::NONE, None)?.theta)
 }
 
+/// Is this a point of the simplex over these tasks?
+fn check(tasks: &[&Summary], alpha: &[f64]) -> Result<()> {
+    let sum: f64 = alpha.iter().sum();
+    if alpha.len() == tasks.len()
+        && alpha.iter().all(|a| *a >= 0.0)
+        && (sum - 1.0).abs() <= 1e-6
+    {
+        return Ok(());
+    }
+    Err(Error::Preference {
+        reason: format!(
+            "{} weights that sum to {sum} for {} tasks; one weight a task, 0 or more, sum 1",
+            alpha.len(),
+            tasks.len()
+        ),
+    })
+}
+
+/// The largest loss any task has without a model: what losses are small or large beside.
+fn scale(tasks: &[&Summary]) -> Result<f64> {
+    let first = tasks.first().ok_or(Error::NotLearned)?;
+    let nothing = Theta::zeros(first.width(), first.targets());
+    tasks.iter().map(|s| s.loss(&nothing)).try_fold(0.0, |most, loss| Ok(f64::max(most, loss?)))
+}
+
 /// A model on the front of several tasks.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ManyPoint {
@@ -53,19 +78,7 @@ pub fn front(tasks: &[&Summary], alphas: &[Vec<f64>], intercept: bool) -> Result
     alphas
         .iter()
         .map(|alpha| {
-            let sum: f64 = alpha.iter().sum();
-            if alpha.len() != tasks.len()
-                || alpha.iter().any(|a| !(*a >= 0.0))
-                || (sum - 1.0).abs() > 1e-6
-            {
-                return Err(Error::Preference {
-                    reason: format!(
-                        "{} weights that sum to {sum} for {} tasks; one weight a task, 0 or more, sum 1",
-                        alpha.len(),
-                        tasks.len()
-                    ),
-                });
-            }
+            check(tasks, alpha)?;
             let theta = scalarized(tasks, alpha, intercept)?;
             let losses = tasks.iter().map(|s| s.loss(&theta)).collect::<Result<_>>()?;
             Ok(ManyPoint { alpha: alpha.clone(), losses, theta })
