@@ -198,18 +198,28 @@ impl Summary {
 
     /// `Σ w (y − ȳ)²` of each target.
     pub fn total_squares(&self) -> Vec<f64> {
-        let mut total = self.c.clone();
-        for (_, _, z) in self.iter() {
-            for (t, z) in total.iter_mut().zip(z) {
-                *t += z * z;
-            }
-        }
-        if self.n > 0.0 {
-            for (t, s) in total.iter_mut().zip(&self.target_sum) {
-                *t = (*t - s * s / self.n).max(0.0);
-            }
-        }
-        total
+        (0..self.p)
+            .map(|k| {
+                let sum = self.target_sum[k];
+                // Below an intercept lie the centred targets: its own row is (Σwy)²/n, left out here
+                // instead of taken off again, which would cost the digits of the mean.
+                let mean_row = self.pivots.first() == Some(&0) && {
+                    let (_, r, z) = self.row(0);
+                    let near = |a: f64, b: f64| (a - b).abs() <= 1e-12 * b.abs();
+                    near(r[0] * r[0], self.n) && near(z[k] * r[0], sum)
+                };
+                let squares = |from: usize| -> f64 {
+                    self.c[k] + self.iter().skip(from).map(|(_, _, z)| z[k] * z[k]).sum::<f64>()
+                };
+                if mean_row {
+                    squares(1)
+                } else if self.n > 0.0 {
+                    (squares(0) - sum * sum / self.n).max(0.0)
+                } else {
+                    squares(0)
+                }
+            })
+            .collect()
     }
 
     /// `Σ w x_j²` of every design column.
