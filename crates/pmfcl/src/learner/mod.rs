@@ -154,6 +154,13 @@ impl Learner {
     /// When a setting is out of range or does not go with the loss.
     pub fn with_loss(settings: Settings, loss: impl Loss + 'static) -> Result<Self> {
         settings.prefer.check()?;
+        if matches!(settings.prefer, Preference::Chosen(_)) {
+            return Err(Error::Preference {
+                reason: "weights are chosen task by task in hindsight; start with samples, equal or \
+                         decay"
+                    .to_owned(),
+            });
+        }
         if let Ridge::Fixed(x) = settings.ridge {
             Penalty::new(x, settings.standardize)?;
         }
@@ -448,13 +455,11 @@ impl Learner {
     /// Another preference in hindsight.
     ///
     /// # Errors
-    /// When it is no preference over these tasks, or compact memory has folded them.
+    /// When nothing has been learned, it is no preference over these tasks, or compact memory has
+    /// folded them.
     pub fn prefer(&mut self, preference: Preference) -> Result<&Model> {
         preference.check()?;
-        let Some(memory) = &self.memory else {
-            self.settings.prefer = preference;
-            return self.model();
-        };
+        let memory = self.memory.as_ref().ok_or(Error::NotLearned)?;
         if memory.summaries().is_none() {
             return Err(Error::Unsupported {
                 operation: "another preference in hindsight",
@@ -518,7 +523,10 @@ impl Learner {
         rest.forget_entry(at);
         rest.memory = None;
         rest.model = None;
-        if !kept.is_empty() {
+        if kept.is_empty() {
+            // Weights chosen by name have no names left: the next task starts afresh.
+            rest.settings.prefer = rest.settings.prefer.restricted(std::iter::empty());
+        } else {
             if let Preference::Chosen(list) = &mut rest.settings.prefer {
                 list.retain(|(n, _)| n != name);
                 let sum: f64 = list.iter().map(|(_, a)| a).sum();
