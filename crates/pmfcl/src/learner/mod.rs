@@ -161,18 +161,7 @@ impl Learner {
                     .to_owned(),
             });
         }
-        if let Ridge::Fixed(x) = settings.ridge {
-            Penalty::new(x, settings.standardize)?;
-        }
-        if !loss.exact() && !matches!(settings.ridge, Ridge::Fixed(x) if x > 0.0) {
-            return Err(Error::Unsupported {
-                operation: "an automatic or zero ridge",
-                reason: format!(
-                    "the {} loss need not have a minimizer without one; give a ridge above 0",
-                    loss.name()
-                ),
-            });
-        }
+        check_ridge(&settings, &loss)?;
         Ok(Self {
             settings,
             loss: Arc::new(loss),
@@ -487,15 +476,13 @@ impl Learner {
     /// Another ridge in hindsight: solved anew from the memory.
     ///
     /// # Errors
-    /// When it is out of range.
+    /// When it is out of range, or does not go with the loss or the memory.
     pub fn set_ridge(&mut self, ridge: Ridge, standardize: bool) -> Result<&Model> {
         let changed = Self {
             settings: Settings { ridge, standardize, ..self.settings.clone() },
             ..self.clone()
         };
-        if let Ridge::Fixed(x) = ridge {
-            Penalty::new(x, standardize)?;
-        }
+        check_ridge(&changed.settings, &*self.loss)?;
         let model = changed.solve_pool(&changed.pool()?)?;
         self.settings = changed.settings;
         Ok(self.model.insert(model))
@@ -1009,6 +996,29 @@ impl Learner {
         }
         Ok(())
     }
+}
+
+/// A ridge in range that the loss and the memory can work with, also in tasks to come.
+fn check_ridge(settings: &Settings, loss: &dyn Loss) -> Result<()> {
+    if let Ridge::Fixed(x) = settings.ridge {
+        Penalty::new(x, settings.standardize)?;
+    }
+    if !loss.exact() && !matches!(settings.ridge, Ridge::Fixed(x) if x > 0.0) {
+        return Err(Error::Unsupported {
+            operation: "an automatic or zero ridge",
+            reason: format!(
+                "the {} loss need not have a minimizer without one; give a ridge above 0",
+                loss.name()
+            ),
+        });
+    }
+    if (settings.ridge, settings.memory) == (Ridge::LeaveOneTaskOut, MemoryKind::Compact) {
+        return Err(Error::Unsupported {
+            operation: "choosing the ridge by leaving tasks out",
+            reason: "compact memory merges the tasks; use the ledger, or gcv".to_owned(),
+        });
+    }
+    Ok(())
 }
 
 fn check_width(design: &Design, x: &Rows<'_>) -> Result<()> {
