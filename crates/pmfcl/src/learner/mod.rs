@@ -604,9 +604,13 @@ impl Learner {
             both.register.push(entry.clone());
         }
         let shares = both.shares()?;
-        let ours = self.memory.as_ref();
-        let summaries = ours.map_or(Some(&[][..]), Memory::summaries).zip(theirs.summaries());
-        both.memory = Some(match summaries {
+        let Some(ours) = &self.memory else {
+            both.memory = Some(theirs.clone());
+            both.model = Some(both.solve_pool(&both.pool()?)?);
+            *self = both;
+            return Ok(());
+        };
+        both.memory = Some(match ours.summaries().zip(theirs.summaries()) {
             Some((a, b)) => {
                 let all: Vec<Summary> = a.iter().chain(b).cloned().collect();
                 both.remember(all, &shares)?
@@ -618,7 +622,7 @@ impl Learner {
                         reason: "the order of the tasks is gone; use the ledger".to_owned(),
                     });
                 }
-                let (a, b) = (self.pool_or_empty(other)?, other.pool()?);
+                let (a, b) = (self.pool()?, other.pool()?);
                 Memory::Folded(Pool {
                     summary: a.summary.merge(&b.summary)?,
                     floor: a.floor + b.floor,
@@ -835,16 +839,6 @@ impl Learner {
         }
     }
 
-    fn pool_or_empty(&self, like: &Learner) -> Result<Pool> {
-        match self.pool() {
-            Err(Error::NotLearned) => {
-                let m = like.design.as_ref().map_or(0, Design::width);
-                Ok(Pool { summary: Summary::empty(m, like.targets), floor: 0.0 })
-            }
-            other => other,
-        }
-    }
-
     fn solve_pool(&self, pool: &Pool) -> Result<Model> {
         self.solve_design(pool, self.summaries(), self.settings.intercept)
     }
@@ -985,7 +979,10 @@ impl Learner {
         differ("preference", format!("{:?}", a.prefer), format!("{:?}", b.prefer))?;
         if let (Some(a), Some(b)) = (&self.design, &other.design) {
             differ("number of inputs", a.inputs().to_string(), b.inputs().to_string())?;
-            differ("number of targets", self.targets.to_string(), other.targets.to_string())?;
+            // A learner that has only begun a task has fixed its design, not its targets.
+            if self.targets != 0 && other.targets != 0 {
+                differ("number of targets", self.targets.to_string(), other.targets.to_string())?;
+            }
             if a != b {
                 return Err(Error::Mismatch {
                     what: "what the basis was fixed to by its first rows",
