@@ -560,6 +560,18 @@ impl Learner {
                 ),
             });
         }
+        // Its least loss is on record: other rows of the same number are not what was learned.
+        let least = summary.min_loss();
+        let size = least + summary.forgetting(&Theta::zeros(summary.width(), summary.targets()))?;
+        if self.loss.exact() && (least - entry.min_loss).abs() > 1e-8 * size.max(entry.min_loss) {
+            return Err(Error::Removal {
+                reason: format!(
+                    "the least loss on `{name}` was {}, but is {least} on what was given: these are \
+                     other rows",
+                    entry.min_loss
+                ),
+            });
+        }
         if matches!(self.settings.prefer, Preference::Decay(_)) {
             return Err(Error::Unsupported {
                 operation: "unlearning from compact memory under decay",
