@@ -156,9 +156,10 @@ impl Learner {
         settings.prefer.check()?;
         if matches!(settings.prefer, Preference::Chosen(_)) {
             return Err(Error::Preference {
-                reason: "weights are chosen task by task in hindsight; start with samples, equal or \
+                reason:
+                    "weights are chosen task by task in hindsight; start with samples, equal or \
                          decay"
-                    .to_owned(),
+                        .to_owned(),
             });
         }
         check_ridge(&settings, &loss)?;

@@ -39,8 +39,7 @@ pub fn certificate(tasks: &[&Summary], theta: &Theta) -> Result<Certificate> {
     }
     let residual = sum.iter().map(|v| v * v).sum::<f64>().sqrt();
     let terms = tasks.iter().map(|s| s.gradient_size(theta)).fold(0.0, f64::max);
-    let longest =
-        gradients.iter().map(Theta::norm).fold(f64::EPSILON.sqrt() * terms, f64::max);
+    let longest = gradients.iter().map(Theta::norm).fold(f64::EPSILON.sqrt() * terms, f64::max);
     Ok(Certificate {
         alpha,
         residual,

@@ -23,21 +23,22 @@ use crate::solve::{Penalty, solve};
 use crate::summary::{Summary, pool};
 use crate::theta::Theta;
 
+/// `Σ w_t L_t` as one summary.
+fn pooled(tasks: &[&Summary], weights: &[f64]) -> Result<Summary> {
+    let first = tasks.first().ok_or(Error::NotLearned)?;
+    let parts = tasks.iter().zip(weights).filter(|(_, w)| **w > 0.0);
+    pool(first.width(), first.targets(), parts.map(|(s, w)| (*s, w / s.n())))
+}
+
 /// The model that minimises `Σ α_t L_t`, without a penalty.
 pub(crate) fn scalarized(tasks: &[&Summary], alpha: &[f64], intercept: bool) -> Result<Theta> {
-    let first = tasks.first().ok_or(Error::NotLearned)?;
-    let parts = tasks.iter().zip(alpha).filter(|(_, a)| **a > 0.0).map(|(s, a)| (*s, a / s.n()));
-    let pooled = pool(first.width(), first.targets(), parts)?;
-    Ok(solve(&pooled, intercept, Penalty::NONE, None)?.theta)
+    Ok(solve(&pooled(tasks, alpha)?, intercept, Penalty::NONE, None)?.theta)
 }
 
 /// Is this a point of the simplex over these tasks?
 fn check(tasks: &[&Summary], alpha: &[f64]) -> Result<()> {
     let sum: f64 = alpha.iter().sum();
-    if alpha.len() == tasks.len()
-        && alpha.iter().all(|a| *a >= 0.0)
-        && (sum - 1.0).abs() <= 1e-6
-    {
+    if alpha.len() == tasks.len() && alpha.iter().all(|a| *a >= 0.0) && (sum - 1.0).abs() <= 1e-6 {
         return Ok(());
     }
     Err(Error::Preference {

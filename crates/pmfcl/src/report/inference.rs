@@ -87,21 +87,10 @@ impl Covariance {
         &self.sigma
     }
 
-    /// `a` with `x = Tᵀa`, so that `‖a‖² = xᵀA⁺x`; `None` where `x` is not in the span of the rows.
-    fn along(&self, x: &[f64]) -> Option<Vec<f64>> {
-        let mut left = x.to_vec();
-        let mut size: Vec<f64> = x.iter().map(|v| v.abs()).collect();
-        let mut a = Vec::with_capacity(self.root.rank());
-        for (pivot, row, _) in self.root.iter() {
-            let share = left[pivot] / row[0];
-            for ((l, s), r) in left[pivot..].iter_mut().zip(&mut size[pivot..]).zip(row) {
-                *l -= share * r;
-                *s += (share * r).abs();
-            }
-            left[pivot] = 0.0;
-            a.push(share);
-        }
-        left.iter().zip(&size).all(|(l, s)| l.abs() <= OUTSIDE * s).then_some(a)
+    /// `xᵀA⁺x`; `None` where `x` is not in the span of the rows seen.
+    fn spread(&self, x: &[f64]) -> Option<f64> {
+        let (a, outside) = self.root.coordinates(x);
+        (outside <= OUTSIDE).then(|| dot(&a, &a))
     }
 
     /// `L⁻¹Qᵀx`: its square is `xᵀA⁺x`.
@@ -128,9 +117,9 @@ impl Covariance {
         let spread: Vec<Option<f64>> = (0..m)
             .map(|j| {
                 unit[j] = 1.0;
-                let along = self.along(&unit);
+                let spread = self.spread(&unit);
                 unit[j] = 0.0;
-                along.map(|a| dot(&a, &a).sqrt())
+                spread.map(f64::sqrt)
             })
             .collect();
         self.sigma
@@ -142,7 +131,7 @@ impl Covariance {
     /// Leverage `xᵀA_λ⁻¹x` of a design row: its mean over the rows learned is `df/N`; far above that, or
     /// infinite, means nothing like it has been seen.
     pub fn leverage(&self, x: &[f64]) -> f64 {
-        self.along(x).map_or(f64::INFINITY, |a| dot(&a, &a))
+        self.spread(x).unwrap_or(f64::INFINITY)
     }
 }
 

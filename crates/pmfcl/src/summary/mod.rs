@@ -233,6 +233,25 @@ impl Summary {
         squares
     }
 
+    /// `a` with `Rᵀa = x`, so that `‖a‖² = xᵀ(RᵀR)⁺x`, and the largest share of any cell of `x` that is
+    /// left over: 0 to rounding where `x` is in the row space, whatever the units of the columns.
+    pub(crate) fn coordinates(&self, x: &[f64]) -> (Vec<f64>, f64) {
+        let mut left = x.to_vec();
+        let mut size: Vec<f64> = x.iter().map(|v| v.abs()).collect();
+        let mut a = Vec::with_capacity(self.rank());
+        for (pivot, row, _) in self.iter() {
+            let share = left[pivot] / row[0];
+            for ((l, s), r) in left[pivot..].iter_mut().zip(&mut size[pivot..]).zip(row) {
+                *l -= share * r;
+                *s += (share * r).abs();
+            }
+            left[pivot] = 0.0;
+            a.push(share);
+        }
+        let outside = left.iter().zip(&size).filter(|(l, _)| **l != 0.0).map(|(l, s)| l.abs() / s);
+        (a, outside.fold(0.0, f64::max))
+    }
+
     /// Another sample count and an offset on `c`, for a loss whose weights are curvatures.
     pub(crate) fn recount(&mut self, n: f64, offset: f64) {
         self.n = n;
