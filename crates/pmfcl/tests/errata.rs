@@ -97,9 +97,8 @@ fn e2_forgetting_carries_the_singular_values() {
     let f = svd(t);
     let (turned, targets) = (f.turned(&theta), f.targets(&t.y));
     let square = |weigh: bool| {
-        let terms = (0..4).map(|i| {
-            ((turned[i] - targets[i]) * if weigh { f.sigma[i] } else { 1.0 }).powi(2)
-        });
+        let terms = (0..4)
+            .map(|i| ((turned[i] - targets[i]) * if weigh { f.sigma[i] } else { 1.0 }).powi(2));
         terms.sum::<f64>() / (2.0 * t.n() as f64)
     };
     assert!((square(true) / truth - 1.0).abs() < 1e-11);
@@ -121,8 +120,9 @@ fn e3_the_targets_are_turned_by_the_transpose() {
     let solution = gauss(a, b);
     let f = svd(&square);
     let turned = f.turned(&solution);
-    let printed: Vec<f64> =
-        (0..4).map(|i| (0..4).map(|k| f.u[(i, k)] * square.y[k]).sum::<f64>() / f.sigma[i]).collect();
+    let printed: Vec<f64> = (0..4)
+        .map(|i| (0..4).map(|k| f.u[(i, k)] * square.y[k]).sum::<f64>() / f.sigma[i])
+        .collect();
     assert!(apart(&turned, &f.targets(&square.y)) < 1e-10);
     assert!(apart(&turned, &printed) > 0.1);
 }

@@ -229,7 +229,8 @@ fn the_drift_test_tells_a_newcomer_from_more_of_the_same() {
             let before = format!("{learner:?}");
             let same = Table::linear(25, &truth, 1.0, &mut draw);
             let other = Table::linear(25, &[1.0, 1.0, 0.5], 1.0, &mut draw);
-            let p = |t: &Table| conflict::drift(&learner, &t.summary()).unwrap()[0].p_value.unwrap();
+            let p =
+                |t: &Table| conflict::drift(&learner, &t.summary()).unwrap()[0].p_value.unwrap();
             false_alarms += usize::from(p(&same) < 0.05);
             found += usize::from(p(&other) < 1e-3);
             assert_eq!(format!("{learner:?}"), before, "the test learns nothing");

@@ -61,7 +61,10 @@ fn every_module_uses_only_those_before_it() {
         for (line, used) in uses(&fs::read_to_string(&file).unwrap()) {
             // Re-exports at the root have capitals or are functions; they hide the module they are of.
             let Some(theirs) = place(&used) else {
-                wrong.push(format!("{}:{line} uses crate::{used}: name its module", inside.display()));
+                wrong.push(format!(
+                    "{}:{line} uses crate::{used}: name its module",
+                    inside.display()
+                ));
                 continue;
             };
             match EXCEPTIONS.iter().position(|(a, b, _)| (*a, *b) == (module, &used)) {

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-const RESULTS: [&str; 6] = ["Definition", "Lemma", "Theorem", "Corollary", "Assumption", "Algorithm"];
+const RESULTS: [&str; 6] =
+    ["Definition", "Lemma", "Theorem", "Corollary", "Assumption", "Algorithm"];
 const LABELS: [&str; 8] = ["def:", "lem:", "thm:", "cor:", "asm:", "alg:", "eq:", "app:"];
 
 /// One line of the list.
@@ -23,7 +24,8 @@ fn listed() -> Vec<Listed> {
         .lines()
         .filter(|l| !l.starts_with('#') && !l.is_empty())
         .map(|line| {
-            let (entry, reason) = line.split_once(" -- ").map_or((line, None), |(e, r)| (e, Some(r)));
+            let (entry, reason) =
+                line.split_once(" -- ").map_or((line, None), |(e, r)| (e, Some(r)));
             assert!(reason.is_none_or(|r| r.len() > 8), "no reason in: {line}");
             let words: Vec<&str> = entry.split_whitespace().collect();
             assert_eq!(words.len(), 3, "kind, number, label in: {line}");
@@ -59,7 +61,8 @@ fn cited() -> (Vec<(String, String, String)>, String) {
             for (i, piece) in line.split('`').enumerate().filter(|(i, _)| i % 2 == 1) {
                 if LABELS.iter().any(|l| piece.starts_with(l)) {
                     let before = line.split('`').nth(i - 1).unwrap_or("").to_owned();
-                    let place = format!("{}:{}", file.strip_prefix(&root).unwrap().display(), number + 1);
+                    let place =
+                        format!("{}:{}", file.strip_prefix(&root).unwrap().display(), number + 1);
                     found.push((place, piece.to_owned(), before));
                 }
             }
@@ -104,7 +107,9 @@ fn every_result_of_the_paper_is_cited_or_excused() {
         // A result without a label is cited by number, alone or within a range.
         let by_number = result.label.is_none() && mentions(&text, &result.number);
         match (by_label || by_number, result.excused) {
-            (false, false) => missing.push(format!("{} is neither cited nor excused", result.number)),
+            (false, false) => {
+                missing.push(format!("{} is neither cited nor excused", result.number))
+            }
             (true, true) => missing.push(format!("{} is cited: drop its excuse", result.number)),
             _ => {}
         }

@@ -68,7 +68,9 @@ proptest! {
         let pair_front = PairFront::new(&a, &b, false).unwrap();
         let points = pair_front.points(count);
         prop_assert_eq!(points.len(), count);
-        let size = points.iter().map(|p| p.loss_a + p.loss_b).fold(0.0, f64::max);
+        // Tasks that agree have a front of a single point, known to rounding of the targets' size.
+        let zero = Theta::zeros(d, 1);
+        let size = a.loss(&zero).unwrap() + b.loss(&zero).unwrap();
         for two in points.windows(2) {
             prop_assert!(two[1].weight >= two[0].weight);
             prop_assert!(two[1].loss_a <= two[0].loss_a + 1e-12 * size);
@@ -94,15 +96,14 @@ proptest! {
         let tables = conflicting(2, 5 * d + 5, d, &mut draw);
         let (a, b) = (tables[0].summary(), tables[1].summary());
         let pair_front = PairFront::new(&a, &b, false).unwrap();
-        let grid: Vec<(f64, f64, f64)> = (0..=4000)
+        let grid: Vec<(f64, f64, f64)> = (0..=500)
             .map(|i| {
                 // Denser at both ends.
-                let t = -9.0 + 18.0 * f64::from(i) / 4000.0;
+                let t = -9.0 + 18.0 * f64::from(i) / 500.0;
                 let w = 1.0 / (1.0 + (-t).exp());
                 let theta = direct(&a, &b, w, false);
                 (w, a.loss(&theta).unwrap(), b.loss(&theta).unwrap())
             })
-            .step_by(if d > 3 { 2 } else { 1 })
             .collect();
         let (worst_a, worst_b) = {
             let (at_b, at_a) = (direct(&a, &b, 1e-12, false), direct(&a, &b, 1.0 - 1e-12, false));
@@ -266,8 +267,11 @@ fn many_task_fronts_are_weighted_joint_solves() {
     let points = front(&tasks, &grid, false).unwrap();
     let all = Table::stack(tables.iter());
     for point in points.iter().filter(|p| p.alpha.iter().all(|a| *a > 0.0)) {
-        let w: Vec<f64> =
-            tables.iter().zip(&point.alpha).flat_map(|(t, a)| vec![a / t.n() as f64; t.n()]).collect();
+        let w: Vec<f64> = tables
+            .iter()
+            .zip(&point.alpha)
+            .flat_map(|(t, a)| vec![a / t.n() as f64; t.n()])
+            .collect();
         let truth = least_squares(&all.x, 4, &all.y, Some(&w), &[]);
         assert!(apart(point.theta.column(0), &truth) < 1e-11);
         for (l, t) in point.losses.iter().zip(&tables) {
@@ -278,7 +282,8 @@ fn many_task_fronts_are_weighted_joint_solves() {
     assert_eq!(non_dominated(&losses).len(), points.len());
     assert!(dominates(&[1.0, 2.0], &[1.0, 3.0]));
     assert!(!dominates(&[1.0, 2.0], &[1.0, 2.0]) && !dominates(&[0.0, 3.0], &[1.0, 2.0]));
-    for bad in [vec![0.5, 0.5], vec![0.5, 0.5, 0.5], vec![1.5, -0.5, 0.0], vec![f64::NAN, 0.5, 0.5]] {
+    for bad in [vec![0.5, 0.5], vec![0.5, 0.5, 0.5], vec![1.5, -0.5, 0.0], vec![f64::NAN, 0.5, 0.5]]
+    {
         assert!(matches!(front(&tasks, &[bad], false), Err(Error::Preference { .. })));
     }
 }
@@ -310,12 +315,16 @@ fn bad_budgets_and_weights_are_refused() {
     let summaries: Vec<Summary> =
         conflicting(2, 30, 3, &mut draw).iter().map(Table::summary).collect();
     let tasks: Vec<&Summary> = summaries.iter().collect();
-    for budgets in [vec![(0, -1.0)], vec![(0, f64::NAN)], vec![(2, 1.0)], vec![(0, 1.0), (0, 2.0)]] {
+    for budgets in [vec![(0, -1.0)], vec![(0, f64::NAN)], vec![(2, 1.0)], vec![(0, 1.0), (0, 2.0)]]
+    {
         assert!(budget(&tasks, &[0.5, 0.5], &budgets, false).is_err());
     }
     for alpha in [vec![1.0], vec![1.5, -0.5], vec![0.0, 0.0], vec![f64::NAN, 1.0], vec![0.3, 0.3]] {
         let error = budget(&tasks, &alpha, &[(0, 1.0)], false).unwrap_err();
-        assert!(matches!(error, Error::Preference { .. } | Error::Shape { .. }), "{alpha:?} {error}");
+        assert!(
+            matches!(error, Error::Preference { .. } | Error::Shape { .. }),
+            "{alpha:?} {error}"
+        );
     }
     let pair = PairFront::new(tasks[0], tasks[1], false).unwrap();
     for w in [-0.1, 1.1, f64::NAN] {
@@ -344,7 +353,11 @@ fn a_grid_of_the_simplex_has_as_many_points_as_there_are_ways_to_share() {
     let choose = |n: usize, k: usize| (0..k).fold(1, |c, i| c * (n - i) / (i + 1));
     for (tasks, steps) in [(1, 5), (2, 7), (3, 4), (4, 6), (5, 3)] {
         let grid = simplex_grid(tasks, steps);
-        assert_eq!(grid.len(), choose(steps + tasks - 1, tasks - 1), "{tasks} tasks, {steps} steps");
+        assert_eq!(
+            grid.len(),
+            choose(steps + tasks - 1, tasks - 1),
+            "{tasks} tasks, {steps} steps"
+        );
         for point in &grid {
             assert!((point.iter().sum::<f64>() - 1.0).abs() < 1e-12 && point.len() == tasks);
         }

@@ -43,11 +43,10 @@ fn gcv(t: &Table, lambda: f64) -> f64 {
     let (n, d) = (t.n(), t.d);
     let moments = moments(t);
     let mean_y = t.y.iter().sum::<f64>() / n as f64;
-    let z: Vec<Vec<f64>> = t
-        .x
-        .chunks_exact(d)
-        .map(|r| r.iter().zip(&moments).map(|(v, (m, s))| (v - m) / s).collect())
-        .collect();
+    let z: Vec<Vec<f64>> =
+        t.x.chunks_exact(d)
+            .map(|r| r.iter().zip(&moments).map(|(v, (m, s))| (v - m) / s).collect())
+            .collect();
     let mut a = vec![vec![0.0; d]; d];
     let mut b = vec![0.0; d];
     for (r, y) in z.iter().zip(&t.y) {
@@ -167,7 +166,8 @@ fn with_as_many_samples_as_columns_the_ridge_saves_the_fit() {
     for seed in 0..6 {
         let mut draw = Draw::new(seed);
         let truth = draw.normals(50);
-        let tables: Vec<Table> = (0..2).map(|_| Table::linear(25, &truth, 1.0, &mut draw)).collect();
+        let tables: Vec<Table> =
+            (0..2).map(|_| Table::linear(25, &truth, 1.0, &mut draw)).collect();
         let test = Table::linear(200, &truth, 1.0, &mut draw);
         let ridge = learned(Settings { intercept: false, ..auto() }, &tables);
         assert!(ridge.model().unwrap().penalty.ridge() > 0.0);
@@ -198,7 +198,9 @@ fn pure_noise_is_shrunk_hard() {
     for seed in 0..20 {
         let mut draw = Draw::new(seed);
         let table = Table::noise(60, 20, 1, &mut draw);
-        let norm = |l: &Learner| l.model().unwrap().theta.column(0)[1..].iter().map(|v| v * v).sum::<f64>();
+        let norm = |l: &Learner| {
+            l.model().unwrap().theta.column(0)[1..].iter().map(|v| v * v).sum::<f64>()
+        };
         kept += norm(&learned(auto(), &[table.clone()]));
         free += norm(&learned(Settings { ridge: Ridge::Fixed(0.0), ..auto() }, &[table]));
     }
@@ -212,9 +214,7 @@ fn weights_that_count_for_less_than_the_columns_do_not_fool_the_choice() {
     let mut draw = Draw::new(5);
     let table = Table::noise(60, 20, 1, &mut draw);
     let mut learner = Learner::new(auto()).unwrap();
-    learner
-        .learn_weighted("t", table.rows(), table.targets(), Some(&[0.1; 60]), 1.0)
-        .unwrap();
+    learner.learn_weighted("t", table.rows(), table.targets(), Some(&[0.1; 60]), 1.0).unwrap();
     let ridge = learner.model().unwrap().penalty.ridge();
     // Fewer than 6 degrees of freedom of 20 of nearly equal strength need λ above twice theirs.
     assert!(ridge > 0.5, "{ridge}");
@@ -231,8 +231,10 @@ fn leaving_tasks_out_helps_where_tasks_differ_and_needs_the_ledger() {
     let score = |lambda: f64| -> f64 {
         (0..tables.len())
             .map(|out| {
-                let rest = Table::stack(tables.iter().enumerate().filter(|(t, _)| *t != out).map(|(_, t)| t))
-                    .with_ones();
+                let rest = Table::stack(
+                    tables.iter().enumerate().filter(|(t, _)| *t != out).map(|(_, t)| t),
+                )
+                .with_ones();
                 let mut penalty = vec![lambda * rest.n() as f64; rest.d];
                 penalty[0] = 0.0;
                 let w = least_squares(&rest.x, rest.d, &rest.y, None, &penalty);
@@ -269,8 +271,7 @@ fn a_constant_column_and_a_constant_target_do_no_harm() {
         let mut flat = table.clone();
         flat.y.fill(7.0);
         for t in [table, flat.clone()] {
-            let learner =
-                learned(Settings { memory, ..auto() }, &[t.part(0, 10), t.part(10, 30)]);
+            let learner = learned(Settings { memory, ..auto() }, &[t.part(0, 10), t.part(10, 30)]);
             assert!(learner.model().unwrap().theta.is_finite());
         }
         let learner = learned(Settings { memory, ..auto() }, &[flat]);

@@ -188,7 +188,8 @@ fn folded_memory_refuses_what_it_cannot_take_out() {
     let error = unchanged(single, "0", &other.summary());
     assert!(matches!(error, Error::Removal { .. }), "{error}");
     // A task so heavy that nothing of the others is left beside it.
-    let mut heavy = Learner::new(Settings { prefer: Preference::Equal, ..compact.clone() }).unwrap();
+    let mut heavy =
+        Learner::new(Settings { prefer: Preference::Equal, ..compact.clone() }).unwrap();
     heavy.learn("light", tables[0].rows(), tables[0].targets()).unwrap();
     heavy.learn_weighted("heavy", tables[1].rows(), tables[1].targets(), None, 1e12).unwrap();
     let error = unchanged(heavy, "heavy", &good);

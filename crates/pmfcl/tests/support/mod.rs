@@ -1,6 +1,6 @@
 //! Rows, summaries and learners the tests share. Truths come from raw rows, never from the library.
 
-#![allow(dead_code, reason = "each test binary uses its own part")]
+#![allow(dead_code, unreachable_pub, reason = "each test binary uses its own part")]
 
 use pmfcl::{
     Accumulator, Basis, Design, Learner, MemoryKind, Preference, Ridge, Rows, Settings, Summarizer,
