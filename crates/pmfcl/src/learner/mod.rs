@@ -154,18 +154,15 @@ impl Learner {
     /// When a setting is out of range or does not go with the loss.
     pub fn with_loss(settings: Settings, loss: impl Loss + 'static) -> Result<Self> {
         settings.prefer.check()?;
-        if let Ridge::Fixed(x) = settings.ridge {
-            Penalty::new(x, settings.standardize)?;
-        }
-        if !loss.exact() && !matches!(settings.ridge, Ridge::Fixed(x) if x > 0.0) {
-            return Err(Error::Unsupported {
-                operation: "an automatic or zero ridge",
-                reason: format!(
-                    "the {} loss need not have a minimizer without one; give a ridge above 0",
-                    loss.name()
-                ),
+        if matches!(settings.prefer, Preference::Chosen(_)) {
+            return Err(Error::Preference {
+                reason:
+                    "weights are chosen task by task in hindsight; start with samples, equal or \
+                         decay"
+                        .to_owned(),
             });
         }
+        check_ridge(&settings, &loss)?;
         Ok(Self {
             settings,
             loss: Arc::new(loss),
@@ -448,13 +445,11 @@ impl Learner {
     /// Another preference in hindsight.
     ///
     /// # Errors
-    /// When it is no preference over these tasks, or compact memory has folded them.
+    /// When nothing has been learned, it is no preference over these tasks, or compact memory has
+    /// folded them.
     pub fn prefer(&mut self, preference: Preference) -> Result<&Model> {
         preference.check()?;
-        let Some(memory) = &self.memory else {
-            self.settings.prefer = preference;
-            return self.model();
-        };
+        let memory = self.memory.as_ref().ok_or(Error::NotLearned)?;
         if memory.summaries().is_none() {
             return Err(Error::Unsupported {
                 operation: "another preference in hindsight",
@@ -482,15 +477,13 @@ impl Learner {
     /// Another ridge in hindsight: solved anew from the memory.
     ///
     /// # Errors
-    /// When it is out of range.
+    /// When it is out of range, or does not go with the loss or the memory.
     pub fn set_ridge(&mut self, ridge: Ridge, standardize: bool) -> Result<&Model> {
         let changed = Self {
             settings: Settings { ridge, standardize, ..self.settings.clone() },
             ..self.clone()
         };
-        if let Ridge::Fixed(x) = ridge {
-            Penalty::new(x, standardize)?;
-        }
+        check_ridge(&changed.settings, &*self.loss)?;
         let model = changed.solve_pool(&changed.pool()?)?;
         self.settings = changed.settings;
         Ok(self.model.insert(model))
@@ -518,7 +511,10 @@ impl Learner {
         rest.forget_entry(at);
         rest.memory = None;
         rest.model = None;
-        if !kept.is_empty() {
+        if kept.is_empty() {
+            // Weights chosen by name have no names left: the next task starts afresh.
+            rest.settings.prefer = rest.settings.prefer.restricted(std::iter::empty());
+        } else {
             if let Preference::Chosen(list) = &mut rest.settings.prefer {
                 list.retain(|(n, _)| n != name);
                 let sum: f64 = list.iter().map(|(_, a)| a).sum();
@@ -562,6 +558,18 @@ impl Learner {
                     "`{name}` was learned with {} samples, but {} were given",
                     entry.samples,
                     summary.n()
+                ),
+            });
+        }
+        // Its least loss is on record: other rows of the same number are not what was learned.
+        let least = summary.min_loss();
+        let size = least + summary.forgetting(&Theta::zeros(summary.width(), summary.targets()))?;
+        if self.loss.exact() && (least - entry.min_loss).abs() > 1e-8 * size.max(entry.min_loss) {
+            return Err(Error::Removal {
+                reason: format!(
+                    "the least loss on `{name}` was {}, but is {least} on what was given: these are \
+                     other rows",
+                    entry.min_loss
                 ),
             });
         }
@@ -609,9 +617,13 @@ impl Learner {
             both.register.push(entry.clone());
         }
         let shares = both.shares()?;
-        let ours = self.memory.as_ref();
-        let summaries = ours.map_or(Some(&[][..]), Memory::summaries).zip(theirs.summaries());
-        both.memory = Some(match summaries {
+        let Some(ours) = &self.memory else {
+            both.memory = Some(theirs.clone());
+            both.model = Some(both.solve_pool(&both.pool()?)?);
+            *self = both;
+            return Ok(());
+        };
+        both.memory = Some(match ours.summaries().zip(theirs.summaries()) {
             Some((a, b)) => {
                 let all: Vec<Summary> = a.iter().chain(b).cloned().collect();
                 both.remember(all, &shares)?
@@ -623,7 +635,7 @@ impl Learner {
                         reason: "the order of the tasks is gone; use the ledger".to_owned(),
                     });
                 }
-                let (a, b) = (self.pool_or_empty(other)?, other.pool()?);
+                let (a, b) = (self.pool()?, other.pool()?);
                 Memory::Folded(Pool {
                     summary: a.summary.merge(&b.summary)?,
                     floor: a.floor + b.floor,
@@ -840,16 +852,6 @@ impl Learner {
         }
     }
 
-    fn pool_or_empty(&self, like: &Learner) -> Result<Pool> {
-        match self.pool() {
-            Err(Error::NotLearned) => {
-                let m = like.design.as_ref().map_or(0, Design::width);
-                Ok(Pool { summary: Summary::empty(m, like.targets), floor: 0.0 })
-            }
-            other => other,
-        }
-    }
-
     fn solve_pool(&self, pool: &Pool) -> Result<Model> {
         self.solve_design(pool, self.summaries(), self.settings.intercept)
     }
@@ -990,7 +992,10 @@ impl Learner {
         differ("preference", format!("{:?}", a.prefer), format!("{:?}", b.prefer))?;
         if let (Some(a), Some(b)) = (&self.design, &other.design) {
             differ("number of inputs", a.inputs().to_string(), b.inputs().to_string())?;
-            differ("number of targets", self.targets.to_string(), other.targets.to_string())?;
+            // A learner that has only begun a task has fixed its design, not its targets.
+            if self.targets != 0 && other.targets != 0 {
+                differ("number of targets", self.targets.to_string(), other.targets.to_string())?;
+            }
             if a != b {
                 return Err(Error::Mismatch {
                     what: "what the basis was fixed to by its first rows",
@@ -1001,6 +1006,29 @@ impl Learner {
         }
         Ok(())
     }
+}
+
+/// A ridge in range that the loss and the memory can work with, also in tasks to come.
+fn check_ridge(settings: &Settings, loss: &dyn Loss) -> Result<()> {
+    if let Ridge::Fixed(x) = settings.ridge {
+        Penalty::new(x, settings.standardize)?;
+    }
+    if !loss.exact() && !matches!(settings.ridge, Ridge::Fixed(x) if x > 0.0) {
+        return Err(Error::Unsupported {
+            operation: "an automatic or zero ridge",
+            reason: format!(
+                "the {} loss need not have a minimizer without one; give a ridge above 0",
+                loss.name()
+            ),
+        });
+    }
+    if (settings.ridge, settings.memory) == (Ridge::LeaveOneTaskOut, MemoryKind::Compact) {
+        return Err(Error::Unsupported {
+            operation: "choosing the ridge by leaving tasks out",
+            reason: "compact memory merges the tasks; use the ledger, or gcv".to_owned(),
+        });
+    }
+    Ok(())
 }
 
 fn check_width(design: &Design, x: &Rows<'_>) -> Result<()> {

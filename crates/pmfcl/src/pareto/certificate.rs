@@ -14,7 +14,8 @@ pub struct Certificate {
     pub alpha: Vec<f64>,
     /// `‖Σ α_t ∇L_t‖`; 0 on the front. A step against this direction helps every task.
     pub residual: f64,
-    /// The residual relative to the longest of the gradients; 0 where all vanish.
+    /// The residual relative to the longest of the gradients; where all of them are small beside the
+    /// terms that cancel in them (tasks that agree without noise), relative to `√ε` of those.
     pub relative: f64,
 }
 
@@ -37,7 +38,8 @@ pub fn certificate(tasks: &[&Summary], theta: &Theta) -> Result<Certificate> {
         }
     }
     let residual = sum.iter().map(|v| v * v).sum::<f64>().sqrt();
-    let longest = gradients.iter().map(Theta::norm).fold(0.0, f64::max);
+    let terms = tasks.iter().map(|s| s.gradient_size(theta)).fold(0.0, f64::max);
+    let longest = gradients.iter().map(Theta::norm).fold(f64::EPSILON.sqrt() * terms, f64::max);
     Ok(Certificate {
         alpha,
         residual,

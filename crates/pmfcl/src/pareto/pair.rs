@@ -85,22 +85,26 @@ impl PairFront {
             reason: "the singular values of the pair do not converge".to_owned(),
         })?;
         let v = svd.V().to_owned();
-        let side = |q: &Mat<f64>, s: &Summary| {
+        // Each side has full row rank, so it sees exactly as many directions as it has rows: a the first,
+        // b the last. What is left in the others is rounding, however ill-conditioned the pair.
+        let side = |q: &Mat<f64>, s: &Summary, sees: std::ops::Range<usize>| {
             let turned = q * &v;
             let z = Mat::from_fn(s.rank(), s.targets(), |i, k| s.row(i).2[k]);
             let pull = turned.transpose() * z;
-            let squares: Vec<f64> =
-                (0..r).map(|i| (0..q.nrows()).map(|k| turned[(k, i)].powi(2)).sum()).collect();
-            // A direction this side does not see at all leaves only rounding.
-            let cut = (r as f64 * f64::EPSILON).powi(2);
+            let square = |i: usize| (0..q.nrows()).map(|k| turned[(k, i)].powi(2)).sum::<f64>();
+            let seen = |i: usize, v: f64| if sees.contains(&i) { v } else { 0.0 };
             Side {
                 n: s.n(),
                 min_loss: s.min_loss(),
-                pull: (0..r).map(|i| (0..s.targets()).map(|k| pull[(i, k)]).collect()).collect(),
-                squares: squares.into_iter().map(|c| if c > cut { c } else { 0.0 }).collect(),
+                pull: (0..r)
+                    .map(|i| (0..s.targets()).map(|k| seen(i, pull[(i, k)])).collect())
+                    .collect(),
+                squares: (0..r).map(|i| seen(i, square(i))).collect(),
             }
         };
-        let (a, b, targets) = (side(&qa, a), side(&qb, b), a.targets());
+        let targets = a.targets();
+        let (first, last) = (0..a.rank().min(r), r.saturating_sub(b.rank())..r);
+        let (a, b) = (side(&qa, a, first), side(&qb, b, last));
         Ok(Self { a, b, stacked, v, targets, intercept })
     }
 
