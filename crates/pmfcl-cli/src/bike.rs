@@ -11,8 +11,8 @@ const CATEGORIES: [(&str, &[&str]); 3] = [
     (
         "hour",
         &[
-            "h00", "h01", "h02", "h03", "h04", "h05", "h06", "h07", "h08", "h09", "h10", "h11", "h12",
-            "h13", "h14", "h15", "h16", "h17", "h18", "h19", "h20", "h21", "h22", "h23",
+            "h00", "h01", "h02", "h03", "h04", "h05", "h06", "h07", "h08", "h09", "h10", "h11",
+            "h12", "h13", "h14", "h15", "h16", "h17", "h18", "h19", "h20", "h21", "h22", "h23",
         ],
     ),
     ("weekday", &["sun", "mon", "tue", "wed", "thu", "fri", "sat"]),
@@ -50,8 +50,10 @@ pub(crate) fn quarters() -> Result<Vec<Quarter>> {
     let column = |name: &str| {
         headers.iter().position(|h| h == name).with_context(|| format!("no column `{name}`"))
     };
-    let categories: Vec<(usize, &[&str])> =
-        CATEGORIES.iter().map(|(name, values)| Ok((column(name)?, *values))).collect::<Result<_>>()?;
+    let categories: Vec<(usize, &[&str])> = CATEGORIES
+        .iter()
+        .map(|(name, values)| Ok((column(name)?, *values)))
+        .collect::<Result<_>>()?;
     let numbers: Vec<usize> = NUMBERS.iter().map(|n| column(n)).collect::<Result<_>>()?;
     let (quarter, split, rentals) = (column("quarter")?, column("split")?, column("rentals")?);
     let mut quarters: Vec<Quarter> = Vec::new();

@@ -8,7 +8,9 @@ use pmfcl::pareto::PairFront;
 use pmfcl::report::{conflict, continual};
 use pmfcl::{Learner, Rows, Settings, Theta};
 use pmfcl_lab::Table;
-use pmfcl_plot::{Axis, CellText, Chart, Dash, Front, Grid, HeatMap, Lines, Mark, Ramp, Series, Theme, png};
+use pmfcl_plot::{
+    Axis, CellText, Chart, Dash, Front, Grid, HeatMap, Lines, Mark, Ramp, Series, Theme, png,
+};
 use serde_json::json;
 
 use crate::bike::{self, Part, Quarter};
@@ -110,7 +112,8 @@ impl Story {
                 task.bytes.to_string(),
             ]);
         }
-        let mean = |c: usize| self.errors.iter().map(|e| e[c]).sum::<f64>() / self.errors.len() as f64;
+        let mean =
+            |c: usize| self.errors.iter().map(|e| e[c]).sum::<f64>() / self.errors.len() as f64;
         table.row([
             "mean / sum".to_owned(),
             format!("{:.1}", mean(0)),
@@ -120,8 +123,12 @@ impl Story {
             format!("{:.0}", self.learner.samples()),
             self.learner.state_bytes().to_string(),
         ]);
-        table.note("joint: trained on all rows at once.  pmfcl: one quarter at a time, rows let go.");
-        table.note("fine-tuned: fitted to the newest quarter only.  forgetting: rise of a quarter's");
+        table.note(
+            "joint: trained on all rows at once.  pmfcl: one quarter at a time, rows let go.",
+        );
+        table.note(
+            "fine-tuned: fitted to the newest quarter only.  forgetting: rise of a quarter's",
+        );
         table.note("training loss over its own best model, exact, computed without its rows.");
         let mut out = format!("\n{}\n", table.text());
         out.push_str(&format!(
@@ -135,9 +142,9 @@ impl Story {
         ));
         if let Some(test) = self.conflict() {
             out.push_str(&format!(
-                "  Do the quarters really differ? Chow test F = {:.1}, p = {:.1e}; noise alone would cost {:.0}.\n",
+                "  Do the quarters really differ? Chow test F = {:.1}, p {}; noise alone would cost {:.0}.\n",
                 test.f.unwrap_or(0.0),
-                test.p_value.unwrap_or(1.0),
+                p_value(test.p_value.unwrap_or(1.0)),
                 test.noise_floor.unwrap_or(0.0),
             ));
         }
@@ -231,7 +238,7 @@ impl Story {
     fn front(&self) -> Result<Chart> {
         let (first, last) = (self.names[0].clone(), self.names[self.names.len() - 1].clone());
         let (a, b) = (self.learner.summary(&first)?, self.learner.summary(&last)?);
-        let front = PairFront::new(a, b, true)?;
+        let front = PairFront::penalized(a, b, true, self.learner.model()?.penalty)?;
         let at = |p: pmfcl::pareto::FrontPoint| (p.loss_a, p.loss_b);
         let of = |theta: &Theta| -> Result<(f64, f64)> { Ok((a.loss(theta)?, b.loss(theta)?)) };
         let points = front.points(120).into_iter().map(at);
@@ -270,4 +277,8 @@ fn pooled_rmse(learner: &Learner, quarters: &[Quarter]) -> Result<f64> {
         y.extend_from_slice(&quarter.test.y);
     }
     Ok(rmse(&predicted, &y))
+}
+
+fn p_value(p: f64) -> String {
+    if p < 1e-300 { "< 1e-300".to_owned() } else { format!("= {p:.1e}") }
 }

@@ -129,7 +129,10 @@ mod tests {
     fn the_qr_way_is_the_most_accurate_of_the_streaming_ones() {
         let sizes = Sizes { tasks: 4, n: 60, d: 8, seeds: 1 };
         let errors = one(sizes, 1e6, 1).unwrap();
-        assert!(errors[3] < errors[0] && errors[3] < errors[1] && errors[3] < errors[2], "{errors:?}");
+        assert!(
+            errors[3] < errors[0] && errors[3] < errors[1] && errors[3] < errors[2],
+            "{errors:?}"
+        );
         assert!(errors[3] < 1e-8, "{errors:?}");
     }
 }

@@ -1,7 +1,9 @@
 //! Memory: what a summary keeps, what compact memory keeps after ten thousand tasks, and the peak of
 //! summarizing a million rows.
 
-use pmfcl::{Accumulator, Basis, Design, Error, Learner, MemoryKind, Ridge, Rows, Settings, Summarizer};
+use pmfcl::{
+    Accumulator, Basis, Design, Error, Learner, MemoryKind, Ridge, Rows, Settings, Summarizer,
+};
 use pmfcl_oracle::Draw;
 
 use crate::Table;
@@ -55,7 +57,8 @@ pub fn growth() -> Result<Table, Error> {
         }
         if [1, 10, 100, 1000, 10_000].contains(&t) {
             let rows = t * n * (m + 1) * 8;
-            let of_ledger = if t <= 100 { ledger.state_bytes() } else { ledger.state_bytes() / 100 * t };
+            let of_ledger =
+                if t <= 100 { ledger.state_bytes() } else { ledger.state_bytes() / 100 * t };
             table.row([
                 t.to_string(),
                 compact.state_bytes().to_string(),

@@ -45,7 +45,11 @@ impl Table {
             let mut out = String::from(" ");
             for (c, cell) in cells.iter().enumerate() {
                 let pad = " ".repeat(widths[c] - cell.chars().count());
-                out.push_str(&if c == 0 { format!(" {cell}{pad}") } else { format!("  {pad}{cell}") });
+                out.push_str(&if c == 0 {
+                    format!(" {cell}{pad}")
+                } else {
+                    format!("  {pad}{cell}")
+                });
             }
             out.trim_end().to_owned() + "\n"
         };
