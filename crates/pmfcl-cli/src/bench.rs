@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use clap::{Args, ValueEnum};
-use pmfcl_lab::{Table, conditioning, footprint, scaling};
+use pmfcl_lab::{Table, conditioning, footprint, kernels, scaling};
 
 /// Measure speed, memory and accuracy against peers and the machine's own limit.
 #[derive(Debug, Args)]
@@ -10,10 +10,15 @@ use pmfcl_lab::{Table, conditioning, footprint, scaling};
 pub(crate) struct Bench {
     /// What to measure.
     name: Name,
+    /// How often each side is measured, in turns; the best counts.
+    #[arg(long, default_value_t = 3, value_name = "N")]
+    turns: usize,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum Name {
+    /// Accumulators against OpenBLAS and LAPACK; needs Python with NumPy and SciPy.
+    Kernels,
     /// Digits kept as conditioning worsens, against the paper's way and joint QR.
     Conditioning,
     /// Numbers kept, growth over tasks, peak while summarizing a million rows.
@@ -26,6 +31,7 @@ impl Bench {
     pub(crate) fn run(&self, json: bool) -> Result<()> {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         let tables = match self.name {
+            Name::Kernels => kernels::run(self.turns)?,
             Name::Conditioning => vec![conditioning::run(conditioning::Sizes::default())?],
             // The peak first: it is that of the whole process.
             Name::Memory => vec![

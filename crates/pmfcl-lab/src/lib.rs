@@ -5,6 +5,7 @@
 
 pub mod conditioning;
 pub mod footprint;
+pub mod kernels;
 pub mod scaling;
 mod table;
 

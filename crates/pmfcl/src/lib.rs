@@ -46,9 +46,6 @@ pub mod solve;
 pub mod summary;
 mod theta;
 
-#[doc(hidden)]
-pub use kernel::hooks as kernel_hooks;
-
 pub use basis::{Basis, Map};
 pub use error::{Error, Result};
 pub use learner::{Learner, MemoryKind, Preference, Ridge, Settings, TaskReport};

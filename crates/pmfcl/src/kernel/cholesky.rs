@@ -14,18 +14,13 @@ use super::{Gram, Triangle};
 /// Steps of power iteration: the estimate is within a factor of about two after three.
 const STEPS: usize = 4;
 
-/// The triangle of sums, for rows of which nothing but the sums is left.
+/// The triangle of sums, and an estimate of the condition number of `X` after scaling its columns to
+/// comparable length.
 ///
 /// `None` where the sums are not finite or `XᵀX` is not positive definite to working precision.
 /// Features that are zero in all rows give zero rows.
 /// Cost: `m³/3 + m² p` flops.
-pub(crate) fn cholesky(gram: &Gram) -> Option<Triangle> {
-    decompose(gram).map(|(triangle, _)| triangle)
-}
-
-/// [`cholesky`], with an estimate of the condition number of `X` after scaling its columns to
-/// comparable length.
-pub(super) fn decompose(gram: &Gram) -> Option<(Triangle, f64)> {
+pub(crate) fn decompose(gram: &Gram) -> Option<(Triangle, f64)> {
     if !gram.is_finite() {
         return None;
     }

@@ -31,11 +31,7 @@ mod strip;
 mod tests;
 mod tile;
 
-#[doc(hidden)]
-pub mod hooks;
-
-#[allow(unused_imports, reason = "nothing above the kernels is here yet")]
-pub(crate) use cholesky::cholesky;
+pub(crate) use cholesky::decompose;
 pub(crate) use factor::{factor, stack};
 pub(crate) use gram::Gram;
 
