@@ -1,6 +1,6 @@
 //! Random numbers and rows from a seed, the same on every machine.
 
-/// SplitMix64 with normals by the polar method.
+/// `SplitMix64` with normals by the polar method.
 #[derive(Debug, Clone)]
 pub struct Draw {
     state: u64,
@@ -97,7 +97,9 @@ fn orthonormal(n: usize, d: usize, draw: &mut Draw) -> Vec<Vec<f64>> {
             }
         }
         let norm = v.iter().map(|a| a * a).sum::<f64>().sqrt();
-        v.iter_mut().for_each(|a| *a /= norm);
+        for a in &mut v {
+            *a /= norm;
+        }
         basis.push(v);
     }
     basis

@@ -109,6 +109,8 @@ fn crafted_headers_are_refused_without_large_allocations() {
             refused(&craft(2, 1, 7.0, &[1], &numbers), "not finite");
         }
     }
+    // No rows at all, so that no byte need back up the width: a vector of it would be 34 GB.
+    refused(&craft(MOST, 1, 7.0, &[], &[5.0, 6.0]), "a width no memory holds");
     // More rows than columns, claimed by the header alone.
     let mut body = craft(2, 1, 7.0, &[1], &ok);
     body.truncate(body.len() - 4);

@@ -165,7 +165,7 @@ proptest! {
         let n = if few { 1 + d / 2 } else { 5 * d };
         let table = Table::noise(n, d, 1, &mut draw);
         let learner = learned(
-            Settings { ridge: Ridge::Fixed(ridge), intercept, ..plain() }, &[table.clone()],
+            Settings { ridge: Ridge::Fixed(ridge), intercept, ..plain() }, std::slice::from_ref(&table),
         );
         let covariance = inference::Covariance::of(&learner).unwrap();
         let rows = learner.design_rows(table.rows()).unwrap();

@@ -6,7 +6,7 @@
 
 mod support;
 
-use pmfcl::{Error, Summary, Theta};
+use pmfcl::{Error, MemoryKind, Settings, Summary, Theta};
 use pmfcl_oracle::Draw;
 use proptest::prelude::*;
 use support::{Table, decode};
@@ -241,6 +241,28 @@ proptest! {
         same_factors(&extended, &more.summary());
         let parts = [&a, &b].map(|s| s.extend_targets(at, count).unwrap());
         same_factors(&parts[0].merge(&parts[1]).unwrap(), &extended);
+    }
+}
+
+#[test]
+fn a_learner_grows_by_inputs_and_targets_that_were_zero_before() {
+    let mut draw = Draw::new(3);
+    let before = Table::noise(20, 3, 1, &mut draw);
+    let after = Table::noise(25, 5, 2, &mut draw);
+    // Inputs 1 and 2 and target 0 are new.
+    let x = before.x.chunks_exact(3).flat_map(|r| [r[0], 0.0, 0.0, r[1], r[2]]).collect();
+    let y = before.y.iter().flat_map(|y| [0.0, *y]).collect();
+    let explicit = Table { x, y, d: 5, p: 2 };
+    for memory in [MemoryKind::Ledger, MemoryKind::Compact] {
+        let settings =
+            Settings { intercept: true, ..support::settings(memory, pmfcl::Preference::Samples) };
+        let mut grown = support::learned(settings.clone(), std::slice::from_ref(&before));
+        grown.extend_inputs(1, 2).unwrap();
+        grown.extend_targets(0, 1).unwrap();
+        grown.learn("1", after.rows(), after.targets()).unwrap();
+        let whole = support::learned(settings, &[explicit.clone(), after.clone()]);
+        let (a, b) = (&grown.model().unwrap().theta, &whole.model().unwrap().theta);
+        assert!(support::apart(a.cells(), b.cells()) < 1e-12, "{memory:?}");
     }
 }
 

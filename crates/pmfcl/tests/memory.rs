@@ -106,7 +106,8 @@ fn a_task_costs_the_same_however_many_came_before() {
     let table = Table::noise(2 * d, d, 1, &mut draw);
     let summary = table.summary();
     for memory in [MemoryKind::Ledger, MemoryKind::Compact] {
-        let mut learner = learned(settings(memory, Preference::Samples), &[table.clone()]);
+        let mut learner =
+            learned(settings(memory, Preference::Samples), std::slice::from_ref(&table));
         let early = quickest(&mut learner, &summary, 0);
         for t in 100..800 {
             learner.learn_summary(&t.to_string(), summary.clone(), 1.0).unwrap();

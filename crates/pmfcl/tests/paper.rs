@@ -108,7 +108,7 @@ fn every_result_of_the_paper_is_cited_or_excused() {
         let by_number = result.label.is_none() && mentions(&text, &result.number);
         match (by_label || by_number, result.excused) {
             (false, false) => {
-                missing.push(format!("{} is neither cited nor excused", result.number))
+                missing.push(format!("{} is neither cited nor excused", result.number));
             }
             (true, true) => missing.push(format!("{} is cited: drop its excuse", result.number)),
             _ => {}

@@ -189,11 +189,17 @@ proptest! {
 
     #[test]
     fn scalarised_models_are_certified_and_others_can_be_improved_for_all(
-        seed in any::<u64>(), count in 2usize..6, d in 2usize..6, p in 1usize..3,
+        seed in any::<u64>(), count in 2usize..6, d in 2usize..6, p in 1usize..3, unit in -6i32..7,
     ) {
         let mut draw = Draw::new(seed);
-        let summaries: Vec<Summary> =
-            (0..count).map(|_| Table::noise(5 * d, d, p, &mut draw).summary()).collect();
+        let unit = 10f64.powi(unit);
+        let summaries: Vec<Summary> = (0..count)
+            .map(|_| {
+                let mut t = Table::noise(5 * d, d, p, &mut draw);
+                t.y.iter_mut().for_each(|y| *y *= unit);
+                t.summary()
+            })
+            .collect();
         let tasks: Vec<&Summary> = summaries.iter().collect();
         let raw: Vec<f64> = (0..count).map(|_| draw.uniform()).collect();
         let sum: f64 = raw.iter().sum();
@@ -208,7 +214,7 @@ proptest! {
         let mut off = on.theta.clone();
         let away = support::theta(d, p, &mut draw);
         for (o, v) in off.cells_mut().iter_mut().zip(away.cells()) {
-            *o += 30.0 * v;
+            *o += 30.0 * unit * v;
         }
         let c = certificate(&tasks, &off).unwrap();
         prop_assert!(c.relative > 1e-3, "{}", c.relative);

@@ -328,7 +328,7 @@ fn a_basis_that_overflows_names_row_column_and_a_gentler_one() {
     let good = Table::noise(n, d, 1, &mut draw);
     for row in [0, 17, 3999] {
         for mut learner in
-            [Learner::new(exp.clone()).unwrap(), learned(exp.clone(), &[good.clone()])]
+            [Learner::new(exp.clone()).unwrap(), learned(exp.clone(), std::slice::from_ref(&good))]
         {
             let mut t = good.clone();
             t.x[row * d + 1] = 800.0;
@@ -360,7 +360,7 @@ fn a_ridge_that_is_negative_or_no_number_is_refused() {
 fn an_interval_level_outside_zero_and_one_is_refused() {
     let mut draw = Draw::new(11);
     let table = Table::noise(20, 3, 1, &mut draw);
-    let learner = learned(plain(), &[table.clone()]);
+    let learner = learned(plain(), std::slice::from_ref(&table));
     for level in [0.0, 1.0, -0.1, 1.1, f64::NAN] {
         let error = inference::predict_intervals(&learner, table.rows(), level).unwrap_err();
         assert!(error.to_string().contains("between 0 and 1"), "{error}");
@@ -401,7 +401,7 @@ fn values_whose_squares_overflow_are_refused_or_learned_but_never_half_learned()
                 t.y.iter_mut().for_each(|v| *v *= y);
                 for mut learner in [
                     Learner::new(settings.clone()).unwrap(),
-                    learned(settings.clone(), &[good.clone()]),
+                    learned(settings.clone(), std::slice::from_ref(&good)),
                 ] {
                     let before = state(&learner);
                     match learn(&mut learner, &t, None) {
@@ -457,7 +457,8 @@ fn an_empty_learner_refuses_every_question() {
 fn folded_memory_says_that_the_ledger_would_know() {
     let mut draw = Draw::new(15);
     let t = Table::noise(20, 3, 1, &mut draw);
-    let mut folded = learned(settings(MemoryKind::Compact, Preference::Samples), &[t.clone()]);
+    let mut folded =
+        learned(settings(MemoryKind::Compact, Preference::Samples), std::slice::from_ref(&t));
     refused(&mut folded, "unlearn", &["ledger"], |l| l.unlearn("0"));
     refused(&mut folded, "summary", &["ledger"], |l| l.summary("0").map(|_| ()));
     refused(&mut folded, "replay", &["ledger"], |l| l.replay().map(|_| ()));
@@ -472,7 +473,7 @@ fn folded_memory_says_that_the_ledger_would_know() {
 fn inputs_are_only_added_where_they_can_be() {
     let mut draw = Draw::new(16);
     let t = Table::noise(20, 3, 1, &mut draw);
-    let mut learner = learned(plain(), &[t.clone()]);
+    let mut learner = learned(plain(), std::slice::from_ref(&t));
     refused(&mut learner, "beyond", &["feature column"], |l| l.extend_inputs(4, 1));
     refused(&mut learner, "beyond", &["target"], |l| l.extend_targets(2, 1));
     let mut poly = learned(Settings { basis: "poly:2".parse().unwrap(), ..plain() }, &[t]);

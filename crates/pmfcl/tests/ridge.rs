@@ -76,7 +76,7 @@ proptest! {
         let mut draw = Draw::new(seed);
         let tables = related(2, n, d, 1.0, &mut draw);
         let test = Table::noise(5, d, 1, &mut draw);
-        let scales: Vec<f64> = (0..d).map(|_| 10f64.powi(draw.below(13) as i32 - 6)).collect();
+        let scales: Vec<f64> = (0..d).map(|_| 10f64.powf(draw.below(13) as f64 - 6.0)).collect();
         let y_scale = 10f64.powi(unit);
         let other: Vec<Table> = tables.iter().cloned().map(|t| {
             let mut t = t.scaled(&scales);
@@ -135,7 +135,7 @@ proptest! {
         seed in any::<u64>(), n in 2usize..40, d in 1usize..6, lambda in 1e-3f64..10.0,
     ) {
         let mut draw = Draw::new(seed);
-        let scales: Vec<f64> = (0..d).map(|_| 10f64.powi(draw.below(7) as i32 - 3)).collect();
+        let scales: Vec<f64> = (0..d).map(|_| 10f64.powf(draw.below(7) as f64 - 3.0)).collect();
         let mut table = Table::noise(2 * n, d, 1, &mut draw).scaled(&scales);
         for r in table.x.chunks_exact_mut(d) {
             r.iter_mut().zip(&scales).for_each(|(v, s)| *v += 3.0 * s);
@@ -201,7 +201,7 @@ fn pure_noise_is_shrunk_hard() {
         let norm = |l: &Learner| {
             l.model().unwrap().theta.column(0)[1..].iter().map(|v| v * v).sum::<f64>()
         };
-        kept += norm(&learned(auto(), &[table.clone()]));
+        kept += norm(&learned(auto(), std::slice::from_ref(&table)));
         free += norm(&learned(Settings { ridge: Ridge::Fixed(0.0), ..auto() }, &[table]));
     }
     assert!(kept < 0.25 * free, "{kept} of {free} is left");

@@ -175,7 +175,7 @@ fn folded_memory_refuses_what_it_cannot_take_out() {
     assert!(error.to_string().contains("`0`, `1`, `2`"), "{error}");
     // Fewer rows than were learned.
     let error = unchanged(learner.clone(), "1", &tables[1].part(0, 3).summary());
-    assert!(matches!(error, Error::Removal { .. }) && error.to_string().contains("3"), "{error}");
+    assert!(matches!(error, Error::Removal { .. }) && error.to_string().contains('3'), "{error}");
     // As many rows, but others: small enough to fit into the whole, and still not what was learned.
     let n = tables[1].n();
     let mut other = Table::noise(n, d, 1, &mut draw).scaled(&vec![1e-3; d]);
@@ -241,7 +241,7 @@ fn learners_that_differ_do_not_merge_and_say_in_what() {
     let mut draw = Draw::new(12);
     let (a, b) = (Table::noise(20, 3, 1, &mut draw), Table::noise(20, 3, 1, &mut draw));
     let base = settings(MemoryKind::Ledger, Preference::Samples);
-    let mut ours = learned(base.clone(), &[a.clone()]);
+    let mut ours = learned(base.clone(), std::slice::from_ref(&a));
     let other = |settings: Settings, table: &Table, name: &str| {
         let mut l = Learner::new(settings).unwrap();
         l.learn(name, table.rows(), table.targets()).unwrap();
@@ -277,7 +277,7 @@ fn a_learner_that_has_only_begun_merges_with_one_that_has_learned() {
     let mut draw = Draw::new(13);
     let table = Table::noise(20, 3, 2, &mut draw);
     let base = settings(MemoryKind::Ledger, Preference::Samples);
-    let theirs = learned(base.clone(), &[table.clone()]);
+    let theirs = learned(base.clone(), std::slice::from_ref(&table));
     let mut ours = Learner::new(base).unwrap();
     let _ = ours.begin(&table.rows(), 2).unwrap();
     ours.merge(&theirs).unwrap();

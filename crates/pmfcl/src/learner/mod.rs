@@ -525,7 +525,9 @@ impl Learner {
                         ),
                     });
                 }
-                list.iter_mut().for_each(|(_, a)| *a /= sum);
+                for (_, a) in list {
+                    *a /= sum;
+                }
             }
             let shares = rest.shares()?;
             let pool = rest.pool_of(&kept, &shares)?;
@@ -623,24 +625,18 @@ impl Learner {
             *self = both;
             return Ok(());
         };
-        both.memory = Some(match ours.summaries().zip(theirs.summaries()) {
-            Some((a, b)) => {
-                let all: Vec<Summary> = a.iter().chain(b).cloned().collect();
-                both.remember(all, &shares)?
+        both.memory = Some(if let Some((a, b)) = ours.summaries().zip(theirs.summaries()) {
+            let all: Vec<Summary> = a.iter().chain(b).cloned().collect();
+            both.remember(all, &shares)?
+        } else {
+            if !matches!(self.settings.prefer, Preference::Samples | Preference::Equal) {
+                return Err(Error::Unsupported {
+                    operation: "merging compact memories under decay",
+                    reason: "the order of the tasks is gone; use the ledger".to_owned(),
+                });
             }
-            None => {
-                if !matches!(self.settings.prefer, Preference::Samples | Preference::Equal) {
-                    return Err(Error::Unsupported {
-                        operation: "merging compact memories under decay",
-                        reason: "the order of the tasks is gone; use the ledger".to_owned(),
-                    });
-                }
-                let (a, b) = (self.pool()?, other.pool()?);
-                Memory::Folded(Pool {
-                    summary: a.summary.merge(&b.summary)?,
-                    floor: a.floor + b.floor,
-                })
-            }
+            let (a, b) = (self.pool()?, other.pool()?);
+            Memory::Folded(Pool { summary: a.summary.merge(&b.summary)?, floor: a.floor + b.floor })
         });
         both.model = Some(both.solve_pool(&both.pool()?)?);
         *self = both;

@@ -53,10 +53,11 @@ fn nearest_to_origin(points: &[Theta]) -> Vec<f64> {
     let inner = |i: usize, j: usize| -> f64 {
         points[i].cells().iter().zip(points[j].cells()).map(|(a, b)| a * b).sum()
     };
+    // In units of the longest, so that inner products stand beside the ones of the affine condition.
+    let scale = (0..count).map(|i| inner(i, i)).fold(f64::MIN_POSITIVE, f64::max);
     let gram: Vec<Vec<f64>> =
-        (0..count).map(|i| (0..count).map(|j| inner(i, j)).collect()).collect();
-    let scale = (0..count).map(|i| gram[i][i]).fold(0.0, f64::max);
-    let tolerance = 1e-14 * scale;
+        (0..count).map(|i| (0..count).map(|j| inner(i, j) / scale).collect()).collect();
+    let tolerance = 1e-14;
     let start = (0..count).min_by(|i, j| gram[*i][*i].total_cmp(&gram[*j][*j])).unwrap_or(0);
     let mut alpha = vec![0.0; count];
     alpha[start] = 1.0;

@@ -45,6 +45,9 @@ pub fn budget(
     budgets: &[(usize, f64)],
     intercept: bool,
 ) -> Result<Chosen> {
+    /// Budgets are met, and bind where they have a multiplier, to this share of the loss without a model.
+    const TOLERANCE: f64 = 1e-9;
+    const STEPS: usize = 200;
     check(tasks, alpha)?;
     let scale = scale(tasks)?;
     for (i, (task, epsilon)) in budgets.iter().enumerate() {
@@ -61,9 +64,6 @@ pub fn budget(
             });
         }
     }
-    /// Budgets are met, and bind where they have a multiplier, to this share of the loss without a model.
-    const TOLERANCE: f64 = 1e-9;
-    const STEPS: usize = 200;
     let problem = Problem { tasks, alpha, budgets, intercept };
     let mut dual = problem.at(vec![0.0; budgets.len()])?;
     for _ in 0..STEPS {
@@ -252,7 +252,9 @@ pub fn minmax(tasks: &[&Summary], intercept: bool, steps: usize) -> Result<Chose
             *a *= (rate * (l - value) / spread).exp();
         }
         let sum: f64 = alpha.iter().sum();
-        alpha.iter_mut().for_each(|a| *a /= sum);
+        for a in &mut alpha {
+            *a /= sum;
+        }
     }
     let chosen = best.ok_or(Error::NotLearned)?;
     Ok(Chosen { gap: (chosen.gap - floor).max(0.0), ..chosen })

@@ -197,11 +197,11 @@ impl PairFront {
     /// Weights are chosen so that neighbouring points are about equally far apart in the plane of the two
     /// losses, each measured in its own range.
     pub fn points(&self, count: usize) -> Vec<FrontPoint> {
+        // A fine sweep in the logit of the weight covers both ends, then equal arc lengths.
+        const FINE: usize = 400;
         if count == 0 {
             return Vec::new();
         }
-        // A fine sweep in the logit of the weight covers both ends, then equal arc lengths.
-        const FINE: usize = 400;
         let mut sweep: Vec<FrontPoint> = vec![self.point(0.0)];
         sweep.extend((0..=FINE).map(|i| {
             let t = -14.0 + 28.0 * i as f64 / FINE as f64;

@@ -236,8 +236,8 @@ fn with_intercept(w: &Mat<f64>, pooled: &Summary, intercept: bool) -> Theta {
 /// Minimises over a logarithmic grid, then by golden section around the best grid point; where no score
 /// is finite, the upper end.
 fn minimise(range: Option<(f64, f64)>, score: impl Fn(f64) -> f64) -> f64 {
-    let Some((low, high)) = range else { return 0.0 };
     const PER_DECADE: f64 = 4.0;
+    let Some((low, high)) = range else { return 0.0 };
     let steps = ((high / low).log10() * PER_DECADE).ceil() as usize;
     let at = |x: f64| low * 10f64.powf(x / PER_DECADE);
     let best = (0..=steps)

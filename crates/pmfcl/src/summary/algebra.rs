@@ -214,7 +214,7 @@ impl Summary {
     /// # Errors
     /// When `at` is beyond the last column.
     pub fn extend_features(&self, at: usize, count: usize) -> Result<Summary> {
-        self.extended(at, count, self.m, "feature column")?;
+        check_place(at, count, self.m, "feature column")?;
         let mut packed = Vec::with_capacity(self.packed.len() + count * self.rank());
         let mut pivots = Vec::with_capacity(self.rank());
         let mut starts = Vec::with_capacity(self.rank());
@@ -240,7 +240,7 @@ impl Summary {
     /// # Errors
     /// When `at` is beyond the last target.
     pub fn extend_targets(&self, at: usize, count: usize) -> Result<Summary> {
-        self.extended(at, count, self.p, "target")?;
+        check_place(at, count, self.p, "target")?;
         let insert = |values: &[f64]| {
             let mut longer = values[..at].to_vec();
             longer.resize(at + count, 0.0);
@@ -261,23 +261,6 @@ impl Summary {
             c: insert(&self.c),
             target_sum: insert(&self.target_sum),
             ..self.clone()
-        })
-    }
-
-    fn extended(&self, at: usize, count: usize, length: usize, what: &'static str) -> Result<()> {
-        if at > length {
-            return Err(Error::Shape {
-                what,
-                unit: "places before it",
-                expected: length,
-                found: at,
-            });
-        }
-        u32::try_from(length + count).map(|_| ()).map_err(|_| Error::Shape {
-            what,
-            unit: "columns",
-            expected: length,
-            found: count,
         })
     }
 
@@ -304,6 +287,19 @@ impl Summary {
         self.c = add(&self.c, &other.c);
         self.target_sum = add(&self.target_sum, &other.target_sum);
     }
+}
+
+/// Can `count` more be put in at `at` of `length`?
+fn check_place(at: usize, count: usize, length: usize, what: &'static str) -> Result<()> {
+    if at > length {
+        return Err(Error::Shape { what, unit: "places before it", expected: length, found: at });
+    }
+    u32::try_from(length + count).map(|_| ()).map_err(|_| Error::Shape {
+        what,
+        unit: "columns",
+        expected: length,
+        found: count,
+    })
 }
 
 fn add(a: &[f64], b: &[f64]) -> Vec<f64> {
