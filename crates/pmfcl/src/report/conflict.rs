@@ -12,7 +12,7 @@
 //! rank the degrees of freedom are the textbook's `m(T−1)` and `N − Tm`.
 
 use crate::error::{Error, Result};
-use crate::learner::{Learner, Preference};
+use crate::learner::{Learner, TaskReport};
 use crate::report::distributions::fisher_survival;
 use crate::report::inference::Covariance;
 use crate::solve::{Penalty, solve};
@@ -171,7 +171,7 @@ pub fn influence(learner: &Learner) -> Result<Vec<Vec<f64>>> {
 /// result for each target, before anything is learned.
 ///
 /// # Errors
-/// When shapes differ, or compact memory was folded under another preference than samples.
+/// When shapes differ, or compact memory was folded with weights other than samples.
 pub fn drift(learner: &Learner, incoming: &Summary) -> Result<Vec<ChowTest>> {
     let memory = match learner.summaries() {
         Some([]) => return Err(Error::NotLearned),
@@ -179,8 +179,14 @@ pub fn drift(learner: &Learner, incoming: &Summary) -> Result<Vec<ChowTest>> {
             let first = &tasks[0];
             pool(first.width(), first.targets(), tasks.iter().map(|s| (s, 1.0)))?
         }
-        None if learner.settings().prefer == Preference::Samples => learner.pooled()?,
         None => {
+            // Folded rows still test as they should where every sample counts the same.
+            let samples = learner.samples();
+            let even = |t: &TaskReport| (t.weight * samples - t.samples).abs() <= 1e-9 * t.samples;
+            if learner.tasks()?.iter().all(even) {
+                let pooled = learner.pooled()?;
+                return against(&pooled.scale(samples / pooled.n())?, incoming);
+            }
             return Err(Error::Unsupported {
                 operation: "the drift test",
                 reason: "compact memory was folded with weights other than samples; use the ledger"
@@ -188,6 +194,10 @@ pub fn drift(learner: &Learner, incoming: &Summary) -> Result<Vec<ChowTest>> {
             });
         }
     };
+    against(&memory, incoming)
+}
+
+fn against(memory: &Summary, incoming: &Summary) -> Result<Vec<ChowTest>> {
     if memory.width() != incoming.width() || memory.targets() != incoming.targets() {
         return Err(Error::Shape {
             what: "the incoming task",
@@ -196,7 +206,7 @@ pub fn drift(learner: &Learner, incoming: &Summary) -> Result<Vec<ChowTest>> {
             found: incoming.width() + incoming.targets(),
         });
     }
-    chow([&memory, incoming].into_iter())
+    chow([memory, incoming].into_iter())
 }
 
 pub(crate) fn per_task(learner: &Learner) -> Result<&[Summary]> {
