@@ -5,7 +5,7 @@ mod support;
 use pmfcl::pareto::{
     PairFront, budget, certificate, dominates, front, minmax, non_dominated, simplex_grid,
 };
-use pmfcl::{Error, Penalty, Summary, Theta, solve};
+use pmfcl::{Accumulator, Error, Penalty, Summary, Theta, solve};
 use pmfcl_oracle::{Draw, least_squares};
 use proptest::prelude::*;
 use support::{Table, apart};
@@ -372,5 +372,48 @@ fn a_grid_of_the_simplex_has_as_many_points_as_there_are_ways_to_share() {
         keys.sort();
         keys.dedup();
         assert_eq!(keys.len(), grid.len(), "no point twice");
+    }
+}
+
+#[test]
+fn directions_one_side_hardly_sees_are_still_told_apart() {
+    // b sees three directions 1e-9, 1e-10 and 1e-11 times as strongly as a does: in the decomposition of a
+    // alone all three look the same to the last bit.
+    let mut draw = Draw::new(77);
+    let (n, d) = (60, 5);
+    let scales = [1.0, 1e-9, 1e-10, 1e-11, 1.0];
+    let a = Table::noise(n, d, 1, &mut draw);
+    let mut b = Table::noise(n, d, 1, &mut draw);
+    for (i, v) in b.x.iter_mut().enumerate() {
+        *v *= scales[i % d];
+    }
+    let (a, b) = (a.summary(), b.summary());
+    let front = PairFront::new(&a, &b, false).unwrap();
+    // All weight on b: its own least loss. All weight on a: the same for a.
+    let (on_b, on_a) = (front.at(0.0).unwrap(), front.at(1.0).unwrap());
+    assert!((on_b.loss_b / b.min_loss() - 1.0).abs() < 1e-9, "{on_b:?} against {}", b.min_loss());
+    assert!((on_a.loss_a / a.min_loss() - 1.0).abs() < 1e-9, "{on_a:?} against {}", a.min_loss());
+}
+
+#[test]
+fn a_penalised_front_is_made_of_ridge_solutions() {
+    let mut draw = Draw::new(78);
+    let [a, b] = pair(40, 30, 6, 2, false, &mut draw).map(|t| t.summarize(true, Accumulator::Qr));
+    let penalty = Penalty::new(0.3, true).unwrap();
+    let front = PairFront::penalized(&a, &b, true, penalty).unwrap();
+    for w in [0.0, 0.2, 0.9, 1.0] {
+        // D is the variance over both tasks, whatever the weight.
+        let d = pmfcl::solve::weights(&a.merge(&b).unwrap(), true, true);
+        let theta = front.theta(w).unwrap();
+        let (ga, gb) = (a.gradient(&theta).unwrap(), b.gradient(&theta).unwrap());
+        for k in 0..2 {
+            for j in 0..7 {
+                let slope = w * ga.column(k)[j] + (1.0 - w) * gb.column(k)[j];
+                let total = slope + 0.3 * d[j] * theta.column(k)[j];
+                assert!(total.abs() < 1e-12, "w {w}: gradient {total:e} in column {j}");
+            }
+        }
+        let point = front.at(w).unwrap();
+        assert!((point.loss_a - a.loss(&theta).unwrap()).abs() < 1e-14);
     }
 }
