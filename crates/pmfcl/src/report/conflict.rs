@@ -37,22 +37,23 @@ pub struct ChowTest {
 ///
 /// # Errors
 /// When the summaries differ in shape or there are fewer than two.
-pub fn chow<'a>(tasks: impl Iterator<Item = &'a Summary> + Clone) -> Result<Vec<ChowTest>> {
-    let first = tasks.clone().next().ok_or(Error::NotLearned)?;
-    if tasks.clone().count() < 2 {
+pub fn chow<'a>(tasks: impl Iterator<Item = &'a Summary>) -> Result<Vec<ChowTest>> {
+    let tasks: Vec<&Summary> = tasks.collect();
+    let first = tasks.first().ok_or(Error::NotLearned)?;
+    if tasks.len() < 2 {
         return Err(Error::Unsupported {
             operation: "a test of conflict",
             reason: "it takes at least two tasks".to_owned(),
         });
     }
-    let pooled = pool(first.width(), first.targets(), tasks.clone().map(|s| (s, 1.0)))?;
-    let ranks: usize = tasks.clone().map(Summary::rank).sum();
+    let pooled = pool(first.width(), first.targets(), tasks.iter().map(|s| (*s, 1.0)))?;
+    let ranks: usize = tasks.iter().map(|s| s.rank()).sum();
     let samples = pooled.n();
     let above = (ranks - pooled.rank()) as f64;
     let below = samples - ranks as f64;
     Ok((0..first.targets())
         .map(|k| {
-            let own: f64 = tasks.clone().map(|s| s.residual()[k]).sum();
+            let own: f64 = tasks.iter().map(|s| s.residual()[k]).sum();
             let extra = (pooled.residual()[k] - own).max(0.0);
             let testable = above > 0.0 && below > 0.0 && own > 0.0;
             let f = testable.then(|| (extra / above) / (own / below));
