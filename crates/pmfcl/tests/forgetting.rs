@@ -241,7 +241,7 @@ fn the_drift_test_tells_a_newcomer_from_more_of_the_same() {
     }
     let equal = learned(
         settings(MemoryKind::Compact, Preference::Equal),
-        &[Table::linear(30, &truth, 1.0, &mut draw)],
+        &[20, 30].map(|n| Table::linear(n, &truth, 1.0, &mut draw)),
     );
     assert!(conflict::drift(&equal, &Table::linear(9, &truth, 1.0, &mut draw).summary()).is_err());
     let narrow = Table::linear(30, &truth[..2], 1.0, &mut draw);
@@ -273,6 +273,62 @@ fn standard_errors_and_intervals_cover_as_often_as_they_say() {
     for (what, covered) in [("parameters", parameters), ("predictions", predictions)] {
         assert!((511..=569).contains(&covered), "{what}: {covered} of {rounds}");
     }
+}
+
+#[test]
+fn intervals_cover_also_where_old_tasks_fade() {
+    // Under decay by half only some three of ten tasks count; errors for all ten would be half as wide.
+    let mut draw = Draw::new(24);
+    let (truth, rounds) = ([2.0, -1.0], 400);
+    for memory in [MemoryKind::Ledger, MemoryKind::Compact] {
+        let mut covered = 0;
+        for _ in 0..rounds {
+            let tables: Vec<Table> =
+                (0..10).map(|_| Table::linear(15, &truth, 0.7, &mut draw)).collect();
+            let learner = learned(settings(memory, Preference::Decay(0.5)), &tables);
+            let covariance = inference::Covariance::of(&learner).unwrap();
+            let t = pmfcl::report::distributions::student_quantile(0.95, covariance.freedom());
+            let error = covariance.standard_errors()[0][1].unwrap();
+            let found = learner.model().unwrap().theta.column(0)[1];
+            covered += usize::from((found - truth[1]).abs() <= t * error);
+        }
+        // Binomial: 360 ± 4·6, and a few per cent because designs differ from task to task.
+        assert!((324..=384).contains(&covered), "{memory:?}: {covered} of {rounds}");
+    }
+}
+
+#[test]
+fn effective_samples_are_all_where_every_sample_counts_the_same() {
+    let mut draw = Draw::new(25);
+    let tables: Vec<Table> = [10, 30].map(|n| Table::noise(n, 2, 1, &mut draw)).to_vec();
+    let effective = |prefer| {
+        learned(settings(MemoryKind::Ledger, prefer), &tables).effective_samples().unwrap()
+    };
+    assert!((effective(Preference::Samples) - 40.0).abs() < 1e-12);
+    // 1 / (¼/10 + ¼/30)
+    assert!((effective(Preference::Equal) - 30.0).abs() < 1e-12);
+}
+
+#[test]
+fn the_drift_test_of_folded_memory_is_the_ledgers_or_refused() {
+    let mut draw = Draw::new(26);
+    let truth = [1.0, -2.0];
+    let tables: Vec<Table> = (0..2).map(|_| Table::linear(20, &truth, 1.0, &mut draw)).collect();
+    let next = Table::linear(20, &truth, 1.0, &mut draw).summary();
+    let of = |memory, weights: [f64; 2]| {
+        let mut learner = Learner::new(settings(memory, Preference::Samples)).unwrap();
+        for (t, w) in weights.into_iter().enumerate() {
+            let (x, y) = (tables[t].rows(), tables[t].targets());
+            learner.learn_weighted(&t.to_string(), x, y, None, w).unwrap();
+        }
+        conflict::drift(&learner, &next)
+    };
+    let truth = of(MemoryKind::Ledger, [1.0, 1.0]).unwrap()[0].p_value.unwrap();
+    for w in [1.0, 100.0] {
+        let p = of(MemoryKind::Compact, [w, w]).unwrap()[0].p_value.unwrap();
+        assert!((p / truth - 1.0).abs() < 1e-9, "weights {w}: {p} against {truth}");
+    }
+    assert!(of(MemoryKind::Compact, [0.5, 1.5]).is_err(), "weights that differ cannot be undone");
 }
 
 #[test]

@@ -195,6 +195,19 @@ impl Learner {
         self.register.iter().map(|e| e.samples).sum()
     }
 
+    /// Samples the present preference makes of them, `1 / Σ α_t²/n_t` (Kish): all where every sample counts
+    /// the same, fewer where some count for more. Noise and freedom are judged by these.
+    ///
+    /// # Errors
+    /// When nothing has been learned.
+    pub fn effective_samples(&self) -> Result<f64> {
+        let shares = self.shares()?;
+        let sum: f64 = shares.iter().sum();
+        let spread: f64 =
+            shares.iter().zip(&self.register).map(|(u, e)| (u / sum).powi(2) / e.samples).sum();
+        if spread > 0.0 { Ok(1.0 / spread) } else { Err(Error::NotLearned) }
+    }
+
     /// Bytes of the memory: what would have to be kept to go on learning.
     pub fn state_bytes(&self) -> usize {
         self.memory.as_ref().map_or(0, Memory::nbytes)
@@ -858,9 +871,11 @@ impl Learner {
         tasks: Option<&[Summary]>,
         intercept: bool,
     ) -> Result<Model> {
-        let samples = self.samples();
         let standardize = self.settings.standardize || self.settings.ridge == Ridge::Auto;
-        let gcv = || ridge::by_gcv(&pool.summary, intercept, standardize, samples);
+        let gcv = || {
+            let samples = self.effective_samples()?;
+            ridge::by_gcv(&pool.summary, intercept, standardize, samples)
+        };
         let chosen = match (self.settings.ridge, tasks) {
             (Ridge::Fixed(x), _) => x,
             (Ridge::LeaveOneTaskOut, Some(summaries)) if summaries.len() > 1 => {

@@ -39,7 +39,7 @@ impl Covariance {
         let model = learner.model()?;
         let pooled = learner.pooled()?;
         let intercept = learner.settings().intercept;
-        let samples = learner.samples();
+        let samples = learner.effective_samples()?;
         let pooled = pooled.scale(samples / pooled.n())?;
         let (ridge, standardize) = (model.penalty.ridge(), model.penalty.standardize());
         let spectrum = Spectrum::new(&pooled, intercept, standardize, samples)?;
@@ -72,7 +72,8 @@ impl Covariance {
         Self { root, q, l, samples, freedom, sigma }
     }
 
-    /// Samples behind the model.
+    /// Samples behind the model, as many as its preference makes of them
+    /// ([`Learner::effective_samples`]).
     pub fn samples(&self) -> f64 {
         self.samples
     }
