@@ -1,6 +1,7 @@
 //! Continual learning that equals joint training.
 
 pub mod basis;
+pub mod classify;
 mod error;
 mod kernel;
 pub mod learner;
@@ -13,6 +14,7 @@ pub mod summary;
 mod theta;
 
 pub use basis::{Basis, Map};
+pub use classify::{ClassLoss, Classifier, ClassifierSettings, Labels};
 pub use error::{Error, Result};
 pub use learner::{Learner, MemoryKind, Preference, Ridge, Settings, TaskReport};
 pub use loss::{Loss, Point, Squared};

@@ -117,6 +117,14 @@ pub struct TaskReport {
     pub r2: Option<Vec<f64>>,
 }
 
+/// How a pooled summary becomes a model, where that is not the penalised least-squares solution.
+///
+/// The classifier brings its own, so that memory, preferences, merging and removal need not know it.
+pub(crate) trait Head: std::fmt::Debug + Send + Sync {
+    /// The model of a pooled summary that stands for `samples` rows.
+    fn solve(&self, pooled: &Summary, samples: f64) -> Result<Model>;
+}
+
 /// A model on the way, and the preference it was solved under.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Step {
@@ -131,6 +139,7 @@ pub struct Step {
 pub struct Learner {
     settings: Settings,
     loss: Arc<dyn Loss>,
+    head: Option<Arc<dyn Head>>,
     design: Option<Design>,
     targets: usize,
     register: Vec<Entry>,
@@ -169,6 +178,7 @@ impl Learner {
         Ok(Self {
             settings,
             loss: Arc::new(loss),
+            head: None,
             design: None,
             targets: 0,
             register: Vec::new(),
@@ -176,6 +186,13 @@ impl Learner {
             memory: None,
             model: None,
         })
+    }
+
+    /// The same learner with another way from pool to model; what it has learned is solved again.
+    pub(crate) fn with_head(mut self, head: Option<Arc<dyn Head>>) -> Result<Self> {
+        self.head = head;
+        self.resolve()?;
+        Ok(self)
     }
 
     /// The settings.
@@ -672,6 +689,16 @@ impl Learner {
         self.resolve()
     }
 
+    /// A copy with every summary in memory replaced by one of `targets` targets, not yet solved.
+    pub(crate) fn retargeted(
+        &self,
+        targets: usize,
+        f: impl Fn(&Summary) -> Result<Summary>,
+    ) -> Result<Self> {
+        let changed = self.transformed(f)?;
+        Ok(Self { targets: if self.memory.is_some() { targets } else { 0 }, ..changed })
+    }
+
     /// A copy with every summary in memory replaced.
     fn transformed(&self, f: impl Fn(&Summary) -> Result<Summary>) -> Result<Self> {
         let all = |list: &[Summary]| list.iter().map(&f).collect::<Result<Vec<_>>>();
@@ -688,7 +715,8 @@ impl Learner {
         Ok(Self { memory, ..self.clone() })
     }
 
-    fn resolve(&mut self) -> Result<()> {
+    /// Solves again what is in memory.
+    pub(crate) fn resolve(&mut self) -> Result<()> {
         if self.memory.is_some() {
             self.model = Some(self.solve_pool(&self.pool()?)?);
         }
@@ -696,7 +724,7 @@ impl Learner {
     }
 
     /// Puts a summarized task into memory and solves.
-    fn absorb(
+    pub(crate) fn absorb(
         &mut self,
         name: &str,
         design: Design,
@@ -861,6 +889,9 @@ impl Learner {
         intercept: bool,
     ) -> Result<Model> {
         let samples = self.samples();
+        if let Some(head) = &self.head {
+            return head.solve(&pool.summary, samples);
+        }
         let standardize = self.settings.standardize || self.settings.ridge == Ridge::Auto;
         let gcv = || ridge::by_gcv(&pool.summary, intercept, standardize, samples);
         let chosen = match (self.settings.ridge, tasks) {
@@ -921,7 +952,7 @@ impl Learner {
         self.index = self.register.iter().enumerate().map(|(i, e)| (e.name.clone(), i)).collect();
     }
 
-    fn admit(&self, name: &str, weight: f64) -> Result<()> {
+    pub(crate) fn admit(&self, name: &str, weight: f64) -> Result<()> {
         if self.index.contains_key(name) {
             return Err(Error::DuplicateTask { name: name.to_owned() });
         }
@@ -935,7 +966,7 @@ impl Learner {
         Ok(())
     }
 
-    fn design_for(&self, x: &Rows<'_>) -> Result<Design> {
+    pub(crate) fn design_for(&self, x: &Rows<'_>) -> Result<Design> {
         if let Some(design) = &self.design {
             check_width(design, x)?;
             return Ok(design.clone());
