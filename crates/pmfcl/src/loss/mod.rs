@@ -13,6 +13,8 @@
 //!
 //! Paper: Assumption 5.1 (`asm:qub`), widened to any anchor; Algorithm 1 (`alg:general_mfcl`).
 
+pub mod logistic;
+
 use crate::error::{Error, Result};
 use crate::rows::Rows;
 use crate::solve::{Model, Penalty, solve};

@@ -1,0 +1,223 @@
+//! How low a task's loss can go: a lower bound with a certificate.
+//!
+//! Forgetting is measured from `inf L_t`, which no solver reaches exactly and which separable data approach only at
+//! infinity. Convex duality gives a number that is surely not above it. For labels `y` and weights `w`,
+//!
+//! ```text
+//! inf_θ Σ w_i ℓ_i(θ)  =  max { Σ w_i H(q_i) :  q_i a distribution over classes,  Σ w_i x_i (q_i − e_{y_i})ᵀ = 0 }
+//! ```
+//!
+//! with the entropy `H`: any `q` that meets the conditions is a certificate, however it was found. Here `q` is
+//! `p_i + V_i a_i`, `p` the probabilities at the current parameters, `V = diag(p) − ppᵀ`, `a_i = dᵀx_i` along the Newton step `d`:
+//! the step is made so that the sums vanish, and `q ≥ 0` is one comparison a class. The gap to the loss shrinks with
+//! the square of the step.
+//!
+//! Two more steps keep it sharp where no minimizer exists, both sound since a loss is never negative: classes
+//! without a row get `q = 0`, and rows the parameters run away from are left out of the sum.
+
+use faer::Mat;
+
+use super::LabelledRows;
+use super::conjugate::add;
+use super::data::{Data, predictors};
+use super::evaluate::{centre, to_mat};
+use super::newton::{System, overflow, step};
+use super::objective::{Point, Problem};
+use crate::error::Result;
+use crate::summary::Design;
+use crate::theta::Theta;
+
+/// The bound is good enough when this share of the loss is not accounted for.
+const GAP: f64 = 1e-7;
+/// Newton steps in all.
+const LIMIT: usize = 60;
+/// A row this sure that still moves on is one the parameters run away from.
+const SURE: f64 = 1e-5;
+
+/// A lower bound of a task's loss.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Least {
+    /// At most `inf_θ L_t(θ)`, up to rounding; 0 where the classes can be separated.
+    pub value: f64,
+    /// The lowest loss found: `inf L_t` lies between the two.
+    pub reached: f64,
+    /// Whether parameters were found that classify every row rightly, so that `inf L_t = 0` is not attained.
+    pub separable: bool,
+}
+
+/// A certified lower bound of `inf_θ L_t(θ)`; see the module page for the argument.
+///
+/// `start` saves steps where it is near the task's own minimum. Used for the slack of Theorem 5.3
+/// (`thm:qub_forgetting`), which the paper leaves out: `F_t ≤ L_t^qub(θ) − least_loss`.
+/// Cost: as an unpenalised [`super::fit`] to seven digits of the loss.
+///
+/// # Errors
+/// As [`super::fit`].
+pub fn least_loss(
+    design: &Design,
+    task: LabelledRows<'_>,
+    classes: usize,
+    start: Option<&Theta>,
+    threads: usize,
+) -> Result<Least> {
+    let data = Data::new(design, task, classes, threads)?;
+    let (m, n) = (data.m, data.total);
+    let start = start.map(|s| to_mat(s, m, data.p)).transpose()?;
+    let all = data.p;
+    let codes = data.labels.clone();
+    let (data, present) = data.only_present_classes();
+    if present == 1 {
+        return Ok(Least { value: 0.0, reached: 0.0, separable: true });
+    }
+    let p = data.p;
+    let mut problem = Problem::alone(data);
+    let mut point = problem.at(Mat::zeros(m, p));
+    if let Some(start) = start {
+        let given = problem.at(only(&start, all, &codes, &problem.data.labels, p));
+        if given.value <= point.value {
+            point = given;
+        }
+    }
+    let (mut best, mut reached, mut whole) = (0.0_f64, point.value, true);
+    let mut system = System::new(&problem);
+    for _ in 0..LIMIT {
+        if point.state.separated {
+            // Of the rows that are left; where some were left out, what was certified before stands.
+            let value = if whole { 0.0 } else { best / n };
+            return Ok(Least { value, reached: reached / n, separable: whole });
+        }
+        let Some(d) = tight(&mut system, &problem, &point) else { return Err(overflow()) };
+        let certificate = certify(&problem, &point, &d);
+        if certificate.feasible {
+            best = best.max(certificate.entropy - certificate.rounding);
+            if point.value - best <= GAP * point.value {
+                break;
+            }
+        }
+        if certificate.runaway.iter().any(|r| *r) {
+            let weights = (0..problem.data.len())
+                .map(|i| if certificate.runaway[i] { 0.0 } else { problem.data.weight(i) })
+                .collect();
+            problem.data.reweigh(weights);
+            point = problem.at(point.theta);
+            whole = false;
+            continue;
+        }
+        let Some(next) = step(&problem, &point, &d, 1.0) else { break };
+        point = next;
+        if whole {
+            reached = reached.min(point.value);
+        }
+    }
+    Ok(Least { value: best / n, reached: reached / n, separable: false })
+}
+
+/// The Newton step, refined once: the conditions on `q` hold as exactly as the system is solved.
+fn tight(system: &mut System, problem: &Problem<'_>, point: &Point) -> Option<Mat<f64>> {
+    let mut d = system.direction(problem, point, 1e-12)?;
+    let mut rest = point.clone();
+    add(&mut rest.gradient, 1.0, &problem.multiply(point, &d));
+    add(&mut d, 1.0, &system.direction(problem, &rest, 1e-6)?);
+    Some(d)
+}
+
+struct Certificate {
+    feasible: bool,
+    /// `Σ w H(q)`
+    entropy: f64,
+    /// What the conditions are off by, times where the parameters are.
+    rounding: f64,
+    runaway: Vec<bool>,
+}
+
+fn certify(problem: &Problem<'_>, point: &Point, d: &Mat<f64>) -> Certificate {
+    let (data, p) = (&problem.data, problem.data.p);
+    let mut runaway = vec![0.0; data.len()];
+    let parts = data.each_chunk_with(&mut runaway, 1, |chunk, runaway| {
+        let (mut feasible, mut entropy) = (true, 0.0);
+        let (mut eta, mut a) = (Vec::new(), Vec::new());
+        let start = chunk.start;
+        for span in data.blocks(chunk) {
+            eta.resize(span.len() * p, 0.0);
+            a.resize(span.len() * p, 0.0);
+            predictors(data.rows(&span), &point.theta, &mut eta);
+            predictors(data.rows(&span), d, &mut a);
+            for (i, (eta, a)) in span.zip(eta.chunks_exact(p).zip(a.chunks_exact(p))) {
+                let w = data.weight(i);
+                if w == 0.0 {
+                    continue;
+                }
+                let row = if p == 1 {
+                    moved(&[0.0, eta[0]], &[0.0, a[0]], data.labels[i])
+                } else {
+                    moved(eta, a, data.labels[i])
+                };
+                feasible &= row.feasible;
+                entropy += w * row.entropy;
+                runaway[i - start] = f64::from(u8::from(row.runaway));
+            }
+        }
+        (feasible, entropy)
+    });
+    let mut off = problem.multiply(point, d);
+    add(&mut off, 1.0, &point.gradient);
+    let mut rounding = 0.0;
+    for k in 0..p {
+        for j in 0..data.m {
+            rounding += 2.0 * (off[(j, k)] * point.theta[(j, k)]).abs();
+        }
+    }
+    Certificate {
+        feasible: parts.iter().all(|p| p.0),
+        entropy: parts.iter().map(|p| p.1).sum(),
+        rounding,
+        runaway: runaway.iter().map(|r| *r > 0.0).collect(),
+    }
+}
+
+struct Moved {
+    feasible: bool,
+    entropy: f64,
+    runaway: bool,
+}
+
+/// `q_k = p_k (1 + a_k − ā)` of one row, its entropy, and whether the row is being run away from.
+fn moved(eta: &[f64], a: &[f64], label: u32) -> Moved {
+    let largest = eta.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let sum: f64 = eta.iter().map(|e| (e - largest).exp()).sum();
+    let log = largest + sum.ln();
+    let mean: f64 = eta.iter().zip(a).map(|(e, a)| (e - log).exp() * a).sum();
+    let y = label as usize;
+    let (mut feasible, mut entropy, mut miss, mut move_of_miss) = (true, 0.0, 0.0, 0.0);
+    for (k, (e, a)) in eta.iter().zip(a).enumerate() {
+        let (p, factor) = ((e - log).exp(), 1.0 + a - mean);
+        if k != y {
+            miss += p;
+            move_of_miss += p * (a - mean);
+        }
+        if factor > 0.0 {
+            entropy -= p * factor * ((e - log) + factor.ln());
+        } else {
+            feasible &= factor == 0.0;
+        }
+    }
+    Moved { feasible, entropy, runaway: miss < SURE && move_of_miss < -0.5 * miss }
+}
+
+/// The columns of classes that occur, in the gauge of the smaller problem.
+fn only(theta: &Mat<f64>, all: usize, old: &[u32], new: &[u32], p: usize) -> Mat<f64> {
+    if all == p {
+        return theta.clone();
+    }
+    let mut column = vec![0; new.iter().max().map_or(0, |y| *y as usize + 1)];
+    for (o, n) in old.iter().zip(new) {
+        column[*n as usize] = *o as usize;
+    }
+    let mut out = if p == 1 {
+        Mat::from_fn(theta.nrows(), 1, |j, _| theta[(j, column[1])] - theta[(j, column[0])])
+    } else {
+        Mat::from_fn(theta.nrows(), p, |j, k| theta[(j, column[k])])
+    };
+    centre(&mut out);
+    out
+}
