@@ -96,8 +96,8 @@ impl Table {
             for c in 0..names.len() {
                 let kind = schema.column(c).physical_type();
                 let column = group.get_column_reader(c).map_err(|e| format(e.to_string()))?;
-                let values =
-                    numbers(column, count).map_err(|e| format(format!("{} ({kind}): {e}", names[c])))?;
+                let values = numbers(column, count)
+                    .map_err(|e| format(format!("{} ({kind}): {e}", names[c])))?;
                 if let Some(at) = place_of[c] {
                     for (i, v) in values.iter().enumerate() {
                         table.x[(start + i) * width + at] = *v as f32;

@@ -28,11 +28,17 @@ fn main() {
         let x: f64 = x.parse().unwrap();
         m.set_shrinkage(Shrinkage::Diagonal(x)).unwrap();
         let score = m.evaluate(s.test.rows(), &s.test.labels).unwrap();
-        lines.push(pmfcl_lab::classifiers::Line { method: format!("diag {x}"), score, bytes: 0, seconds: 0.0 });
+        lines.push(pmfcl_lab::classifiers::Line {
+            method: format!("diag {x}"),
+            score,
+            bytes: 0,
+            seconds: 0.0,
+        });
     }
     println!("{}", table(&lines));
     if a[5] == "linear" {
-    let (_, l) = run(&s, "squared", ClassifierSettings { loss: ClassLoss::Squared, ..base }).unwrap();
-    println!("{}", table(&[l]));
+        let (_, l) =
+            run(&s, "squared", ClassifierSettings { loss: ClassLoss::Squared, ..base }).unwrap();
+        println!("{}", table(&[l]));
     }
 }

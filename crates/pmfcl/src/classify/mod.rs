@@ -11,7 +11,10 @@
 
 mod evaluate;
 pub mod gaussian;
+mod hindsight;
 mod labels;
+pub mod logistic;
+mod moments;
 mod probability;
 mod report;
 mod scatter;
@@ -21,20 +24,20 @@ pub use evaluate::Evaluation;
 pub use gaussian::Gaussian;
 pub use labels::{Label, Labels};
 pub use report::ClassTask;
-pub use settings::{ClassLoss, ClassifierSettings, Shrinkage, Temperature};
+pub use settings::{ClassLoss, ClassifierSettings, Scheme, Shrinkage, Temperature};
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
 use crate::error::{Error, Result};
-use crate::learner::{Head, Learner, Preference, Ridge};
+use crate::learner::Learner;
+use crate::loss::logistic::columns;
 use crate::rows::Rows;
 use crate::solve::Model;
-use crate::summary::{Design, Summarizer, Summary, dot};
+use crate::summary::{Design, Summarizer, Summary};
 use gaussian::GaussianHead;
-
-/// Rows scored at a time: a block of design rows stays in cache.
-const BLOCK: usize = 512;
+use logistic::Kept;
+use moments::Moments;
 
 /// What is known of a task beside its summary.
 #[derive(Debug, Clone, PartialEq)]
@@ -43,6 +46,8 @@ struct Note {
     counts: Vec<(String, f64)>,
     /// Whether some linear model tells its classes apart without error; known for `logistic`.
     separable: Option<bool>,
+    /// Moments of its features, for the prior of `logistic`; gone once compact memory has folded them.
+    moments: Option<Moments>,
 }
 
 /// A continual classifier.
@@ -62,6 +67,8 @@ pub struct Classifier {
     classes: Vec<String>,
     learner: Learner,
     notes: HashMap<String, Note>,
+    /// Moments of the features over all tasks (`logistic`).
+    moments: Option<Moments>,
     /// The gaussian model in full, for reports; made when first asked for.
     gaussian: OnceLock<Gaussian>,
 }
@@ -73,12 +80,16 @@ impl Classifier {
     /// When a setting is out of range or does not go with the loss.
     pub fn new(settings: ClassifierSettings) -> Result<Self> {
         let settings = settings.checked()?;
-        let learner = Learner::new(settings.learner())?.with_head(head(&settings))?;
+        let mut learner = Learner::new(settings.learner())?;
+        if settings.loss == ClassLoss::Gaussian {
+            learner.set_head(Some(Arc::new(GaussianHead(settings.shrinkage))));
+        }
         Ok(Self {
             classes: settings.classes.clone().unwrap_or_default(),
             settings,
             learner,
             notes: HashMap::new(),
+            moments: None,
             gaussian: OnceLock::new(),
         })
     }
@@ -114,7 +125,7 @@ impl Classifier {
 
     /// Bytes of the memory: what would have to be kept to go on learning.
     pub fn state_bytes(&self) -> usize {
-        self.learner.state_bytes()
+        self.learner.state_bytes() + self.moments.as_ref().map_or(0, Moments::nbytes)
     }
 
     /// Learns a task.
@@ -138,148 +149,40 @@ impl Classifier {
         weight: f64,
     ) -> Result<&Model> {
         self.learner.admit(name, weight)?;
-        if labels.len() != x.len() {
-            return Err(Error::Shape {
-                what: "the list of labels",
-                unit: "rows",
-                expected: x.len(),
-                found: labels.len(),
-            });
-        }
         let design = self.learner.design_for(&x)?;
-        let (classes, new) = self.classes_with(labels)?;
-        let codes = labels.within(&classes)?;
-        let task = Coded { x, codes: &codes, weights: sample_weights, classes: classes.len() };
-        let summary = self.summarize(&design, &task)?;
-        let least = summary.min_loss();
-        let note = Note { counts: count(&classes, &task), separable: None };
-        let mut next = self.with_classes(classes, &new)?;
-        next.learner.absorb(name, design, summary, least, weight)?;
-        next.notes.insert(name.to_owned(), note);
-        *self = next;
-        self.learner.model()
-    }
-
-    /// Another preference in hindsight.
-    ///
-    /// # Errors
-    /// When it is no preference over these tasks, or compact memory has folded them.
-    pub fn prefer(&mut self, preference: Preference) -> Result<()> {
-        match self.learner.prefer(preference.clone()) {
-            // Before the first task the preference is set all the same.
-            Ok(_) | Err(Error::NotLearned) => {
-                self.settings.prefer = preference;
-                self.gaussian = OnceLock::new();
-                Ok(())
-            }
-            Err(error) => Err(error),
-        }
-    }
-
-    /// Another ridge in hindsight, for `squared` and `logistic`.
-    ///
-    /// # Errors
-    /// When it is out of range; for `gaussian`, which has a shrinkage instead.
-    pub fn set_ridge(&mut self, ridge: Ridge, standardize: bool) -> Result<()> {
-        if self.settings.loss == ClassLoss::Gaussian {
-            return Err(Error::Unsupported {
-                operation: "a ridge",
-                reason: "gaussian shrinks its covariance instead; set the shrinkage".to_owned(),
-            });
-        }
-        self.reset(ClassifierSettings { ridge, standardize, ..self.settings.clone() })
-    }
-
-    /// Another shrinkage in hindsight, for `gaussian`.
-    ///
-    /// # Errors
-    /// When it is out of range; for the other losses, which have a ridge instead.
-    pub fn set_shrinkage(&mut self, shrinkage: Shrinkage) -> Result<()> {
-        if self.settings.loss != ClassLoss::Gaussian {
-            return Err(Error::Unsupported {
-                operation: "shrinkage",
-                reason: format!("{} has no covariance; set the ridge", self.settings.loss.name()),
-            });
-        }
-        self.reset(ClassifierSettings { shrinkage, ..self.settings.clone() })
-    }
-
-    fn reset(&mut self, settings: ClassifierSettings) -> Result<()> {
-        let settings = settings.checked()?;
-        let mut learner = self.learner.clone().with_head(head(&settings))?;
-        if self.learner.model().is_ok() {
-            learner.set_ridge(settings.ridge, settings.standardize)?;
-            self.learner = learner;
-        } else {
-            self.learner = Learner::new(settings.learner())?.with_head(head(&settings))?;
-        }
-        self.settings = settings;
-        self.gaussian = OnceLock::new();
-        Ok(())
-    }
-
-    /// Removes a task exactly: afterwards the model is the one of never having learned it. A class only
-    /// this task had is gone with it, unless the classes were fixed.
-    ///
-    /// # Errors
-    /// When there is no such task, or compact memory has folded it.
-    pub fn unlearn(&mut self, name: &str) -> Result<()> {
-        self.without(name, |learner| learner.unlearn(name))
-    }
-
-    /// Removes a task from folded memory, given its summary made once more from its rows
-    /// ([`Classifier::summary_of`]).
-    ///
-    /// # Errors
-    /// As [`Learner::unlearn_summary`].
-    pub fn unlearn_summary(&mut self, name: &str, summary: &Summary) -> Result<()> {
-        self.without(name, |learner| learner.unlearn_summary(name, summary))
-    }
-
-    fn without(&mut self, name: &str, f: impl Fn(&mut Learner) -> Result<()>) -> Result<()> {
-        let mut next = self.clone();
-        f(&mut next.learner)?;
-        next.notes.remove(name);
-        next.gaussian = OnceLock::new();
-        if self.settings.classes.is_none() {
-            let left: Vec<usize> = (0..self.classes.len())
-                .filter(|&k| {
-                    let has = |n: &Note| n.counts.iter().any(|(c, _)| *c == self.classes[k]);
-                    next.notes.values().any(has)
-                })
-                .collect();
-            if left.len() < self.classes.len() {
-                next.classes = left.iter().map(|&k| self.classes[k].clone()).collect();
-                next.learner =
-                    next.learner.retargeted(left.len(), |s| Ok(s.keep_targets(&left)))?;
-                next.learner.resolve()?;
-            }
-        }
-        *self = next;
-        Ok(())
-    }
-
-    /// Merges with a memory made elsewhere: afterwards this classifier has learned both. The classes are
-    /// those of both.
-    ///
-    /// # Errors
-    /// When settings or designs differ, or a task name occurs in both.
-    pub fn merge(&mut self, other: &Classifier) -> Result<()> {
-        let differ = |what, left: String, right: String| {
-            if left == right { Ok(()) } else { Err(Error::Mismatch { what, left, right }) }
+        let (classes, new) = match self.settings.loss {
+            ClassLoss::Logistic => (self.logistic_classes(labels)?, Vec::new()),
+            _ => self.classes_with(labels)?,
         };
-        let (a, b) = (&self.settings, &other.settings);
-        differ("loss", a.loss.name().to_owned(), b.loss.name().to_owned())?;
-        differ("fixed classes", format!("{:?}", a.classes), format!("{:?}", b.classes))?;
-        let (all, ours) = labels::union(&self.classes, &other.classes);
-        let (_, theirs) = labels::union(&other.classes, &self.classes);
-        let mut next = self.with_classes(all.clone(), &ours)?;
-        let other = other.with_classes(all, &theirs)?;
-        next.learner.merge(&other.learner)?;
-        next.notes.extend(other.notes);
-        next.gaussian = OnceLock::new();
-        *self = next;
-        Ok(())
+        let codes = labels.within(&classes)?;
+        let kept = self.boil_down(&design, x, &codes, sample_weights, (&classes, weight))?;
+        let seen = match (&self.moments, &kept.note.moments) {
+            (Some(a), Some(b)) => Some(a.plus(b, 1.0)),
+            (a, b) => a.as_ref().or(b.as_ref()).cloned(),
+        };
+        // A new class changes every summary, so it is tried on a copy; else the learner itself takes the
+        // task or stays as it was, at a cost that does not grow with the number of tasks.
+        let mut wider = if new.is_empty() { None } else { Some(self.wider(classes.len(), &new)?) };
+        let learner = wider.as_mut().unwrap_or(&mut self.learner);
+        let before = learner.head();
+        if self.settings.loss == ClassLoss::Logistic {
+            learner.set_head(logistic::head(&self.settings, Some(&design), seen.as_ref()));
+        }
+        if let Err(error) = learner.absorb(name, design, kept.summary, kept.least, weight) {
+            learner.set_head(before);
+            return Err(error);
+        }
+        if let Some(wider) = wider {
+            self.learner = wider;
+        }
+        self.classes = classes;
+        self.moments = seen;
+        self.notes.insert(name.to_owned(), kept.note);
+        if self.learner.summaries().is_none() {
+            self.notes.values_mut().for_each(|note| note.moments = None);
+        }
+        self.gaussian = OnceLock::new();
+        self.learner.model()
     }
 
     /// The summary the classifier would keep of these rows: to send elsewhere, or to unlearn with.
@@ -294,8 +197,8 @@ impl Classifier {
     ) -> Result<Summary> {
         let design = self.learner.design().ok_or(Error::NotLearned)?;
         let codes = labels.within(&self.classes)?;
-        let classes = self.classes.len();
-        self.summarize(design, &Coded { x, codes: &codes, weights: sample_weights, classes })
+        let kept = self.boil_down(design, x, &codes, sample_weights, (&self.classes, 1.0))?;
+        Ok(kept.summary)
     }
 
     /// The class list a task with these labels leads to, and the places of the new ones in it.
@@ -307,97 +210,89 @@ impl Classifier {
         Ok(labels::union(&self.classes, labels.names()))
     }
 
-    /// A copy that knows `classes`; those at `new` have zero columns. Not yet solved.
-    fn with_classes(&self, classes: Vec<String>, new: &[usize]) -> Result<Self> {
-        let mut wider = self.clone();
-        if !new.is_empty() {
-            wider.learner = self.learner.retargeted(classes.len(), |s| {
-                new.iter().try_fold(s.clone(), |s, &at| s.extend_targets(at, 1))
-            })?;
-        }
-        wider.gaussian = OnceLock::new();
-        Ok(Self { classes, ..wider })
+    /// A copy of the learner with `count` classes; those at `new` have zero columns. Not yet solved.
+    fn wider(&self, count: usize, new: &[usize]) -> Result<Learner> {
+        self.learner.retargeted(if new.is_empty() { self.learner_targets() } else { count }, |s| {
+            new.iter().try_fold(s.clone(), |s, &at| s.extend_targets(at, 1))
+        })
     }
 
-    fn summarize(&self, design: &Design, task: &Coded<'_>) -> Result<Summary> {
+    /// Columns of the summaries.
+    fn learner_targets(&self) -> usize {
+        match self.settings.loss {
+            ClassLoss::Logistic => columns(self.classes.len()),
+            _ => self.classes.len(),
+        }
+    }
+
+    /// All that is kept of a task.
+    fn boil_down(
+        &self,
+        design: &Design,
+        x: Rows<'_>,
+        codes: &[u32],
+        weights: Option<&[f64]>,
+        (classes, weight): (&[String], f64),
+    ) -> Result<Kept> {
+        if codes.len() != x.len() {
+            return Err(Error::Shape {
+                what: "the list of labels",
+                unit: "rows",
+                expected: x.len(),
+                found: codes.len(),
+            });
+        }
+        if let Some(weights) = weights
+            && weights.len() != x.len()
+        {
+            return Err(Error::Shape {
+                what: "the list of sample weights",
+                unit: "numbers",
+                expected: x.len(),
+                found: weights.len(),
+            });
+        }
+        if self.settings.loss == ClassLoss::Logistic {
+            return self.make_quadratic(design, x, codes, weights, (classes, weight));
+        }
+        let summary = self.one_hot(design, x, codes, weights, classes.len())?;
+        let note = Note { counts: count(classes, codes, weights), separable: None, moments: None };
+        Ok(Kept { least: summary.min_loss(), summary, note })
+    }
+
+    /// The summary of class indicators, block by block.
+    fn one_hot(
+        &self,
+        design: &Design,
+        x: Rows<'_>,
+        codes: &[u32],
+        weights: Option<&[f64]>,
+        classes: usize,
+    ) -> Result<Summary> {
         let threads = self.settings.threads.max(1);
-        let summarizer = Summarizer::new(design.clone(), task.classes, self.settings.accumulator)?;
+        let summarizer = Summarizer::new(design.clone(), classes, self.settings.accumulator)?;
         let mut summarizer = summarizer.threads(threads);
         let block = summarizer.leaf_rows() * threads;
         let mut from = 0;
-        while from < task.x.len() {
-            let to = (from + block).min(task.x.len());
-            let mut targets = vec![0.0; (to - from) * task.classes];
-            for (row, &code) in targets.chunks_exact_mut(task.classes).zip(&task.codes[from..to]) {
+        while from < x.len() {
+            let to = (from + block).min(x.len());
+            let mut targets = vec![0.0; (to - from) * classes];
+            for (row, &code) in targets.chunks_exact_mut(classes).zip(&codes[from..to]) {
                 row[code as usize] = 1.0;
             }
-            let y = Rows::new(&targets, task.classes)?;
-            let weights = match task.weights {
-                Some(w) if w.len() != task.x.len() => Some(w),
-                weights => weights.map(|w| &w[from..to]),
-            };
-            summarizer.add(task.x.slice(from, to), y, weights)?;
+            let y = Rows::new(&targets, classes)?;
+            summarizer.add(x.slice(from, to), y, weights.map(|w| &w[from..to]))?;
             from = to;
         }
         summarizer.finish()
     }
-
-    /// Scores of every row, [`Classifier::classes`] end to end: fitted indicators for `squared`,
-    /// discriminants for `gaussian`. A class without rows has none: `−∞`.
-    ///
-    /// # Errors
-    /// When nothing has been learned, or the inputs have other columns or values that are not finite.
-    pub fn decision(&self, x: Rows<'_>) -> Result<Vec<f64>> {
-        let theta = &self.learner.model()?.theta;
-        let (m, columns) = (theta.width(), theta.targets());
-        let absent: Vec<bool> = (0..columns).map(|k| self.is_absent(theta.column(k))).collect();
-        let mut scores = Vec::with_capacity(x.len() * columns);
-        let mut from = 0;
-        while from < x.len() {
-            let to = (from + BLOCK).min(x.len());
-            let rows =
-                self.learner.design_rows(x.slice(from, to)).map_err(|e| e.shifted(from as u64))?;
-            for row in rows.chunks_exact(m) {
-                scores.extend((0..columns).map(|k| {
-                    if absent[k] { f64::NEG_INFINITY } else { dot(row, theta.column(k)) }
-                }));
-            }
-            from = to;
-        }
-        Ok(scores)
-    }
-
-    /// Whether this column is of a class without rows: its indicator is 0 everywhere, and so is its fit.
-    fn is_absent(&self, column: &[f64]) -> bool {
-        match self.settings.loss {
-            ClassLoss::Squared => column.iter().all(|v| *v == 0.0),
-            ClassLoss::Gaussian => column[0] <= gaussian::NEVER,
-            ClassLoss::Logistic => false,
-        }
-    }
-}
-
-/// A task with its labels as codes.
-struct Coded<'a> {
-    x: Rows<'a>,
-    codes: &'a [u32],
-    weights: Option<&'a [f64]>,
-    classes: usize,
 }
 
 /// Samples of each class that occurs.
-fn count(classes: &[String], task: &Coded<'_>) -> Vec<(String, f64)> {
-    let mut counts = vec![0.0; task.classes];
-    for (i, &code) in task.codes.iter().enumerate() {
-        counts[code as usize] += task.weights.map_or(1.0, |w| w[i]);
+fn count(classes: &[String], codes: &[u32], weights: Option<&[f64]>) -> Vec<(String, f64)> {
+    let mut counts = vec![0.0; classes.len()];
+    for (i, &code) in codes.iter().enumerate() {
+        counts[code as usize] += weights.map_or(1.0, |w| w[i]);
     }
     classes.iter().zip(counts).filter(|(_, n)| *n > 0.0).map(|(c, n)| (c.clone(), n)).collect()
-}
-
-/// The way from pool to model that goes with the loss.
-fn head(settings: &ClassifierSettings) -> Option<Arc<dyn Head>> {
-    match settings.loss {
-        ClassLoss::Gaussian => Some(Arc::new(GaussianHead(settings.shrinkage))),
-        ClassLoss::Squared | ClassLoss::Logistic => None,
-    }
 }

@@ -30,6 +30,11 @@ impl Classifier {
     ///   from the task's own. Exact and never negative. `None` where the preference leaves a class of the
     ///   task without weight, and in folded memory.
     ///
+    /// * `logistic`: mean log-loss, which the summaries only bound. `loss` and `forgetting` are not known;
+    ///   `bound` is an upper bound on the forgetting, proved where `guaranteed` says so: the quadratic at
+    ///   the current model less `min_loss`, a certified lower bound of the task's least log-loss (0 where
+    ///   the classes can be separated).
+    ///
     /// # Errors
     /// When nothing has been learned.
     pub fn tasks(&self) -> Result<Vec<ClassTask>> {
@@ -49,6 +54,18 @@ impl Classifier {
                 (report.mse, report.r2) = (None, None);
             }
         }
+        if self.settings.loss == ClassLoss::Logistic {
+            let theta = &self.model()?.theta;
+            for (t, report) in reports.iter_mut().enumerate() {
+                (report.loss, report.forgetting) = (None, None);
+                (report.mse, report.r2) = (None, None);
+                report.guaranteed = self.settings.curvature.guaranteed();
+                report.bound = match self.summaries() {
+                    Some(summaries) => Some((summaries[t].loss(theta)? - report.min_loss).max(0.0)),
+                    None => None,
+                };
+            }
+        }
         let with_note = |report: TaskReport| {
             let note = self.notes.get(&report.name);
             ClassTask {
@@ -60,7 +77,7 @@ impl Classifier {
         Ok(reports.into_iter().map(with_note).collect())
     }
 
-    /// `Σ α_t F_t`: the weighted mean forgetting.
+    /// `Σ α_t F_t`: the weighted mean forgetting; for `logistic` the mean of the bounds on it.
     ///
     /// # Errors
     /// When nothing has been learned; for `gaussian` also in folded memory, where the class means of the

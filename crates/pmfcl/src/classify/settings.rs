@@ -4,6 +4,7 @@ use super::labels::order;
 use crate::basis::Basis;
 use crate::error::{Error, Result};
 use crate::learner::{MemoryKind, Preference, Ridge, Settings};
+use crate::loss::logistic::Curvature;
 use crate::solve::Penalty;
 use crate::summary::Accumulator;
 
@@ -59,6 +60,27 @@ impl Shrinkage {
     }
 }
 
+/// Where the quadratic of a task's log-loss is expanded; see [`crate::classify::logistic`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Scheme {
+    /// At the task's own minimum: order-free, removable.
+    #[default]
+    OneShot,
+    /// At the minimum of the task together with the past: nearer to joint training, but what is kept
+    /// depends on the order, and no task can be taken out.
+    Sequential,
+}
+
+impl Scheme {
+    /// Its name in files and on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::OneShot => "one-shot",
+            Self::Sequential => "sequential",
+        }
+    }
+}
+
 /// What gaussian discriminants are divided by before they become probabilities.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Temperature {
@@ -87,6 +109,10 @@ pub struct ClassifierSettings {
     pub standardize: bool,
     /// Shrinkage of the covariance of `gaussian`.
     pub shrinkage: Shrinkage,
+    /// Curvature of the bounds of `logistic`.
+    pub curvature: Curvature,
+    /// Where the bounds of `logistic` are expanded.
+    pub scheme: Scheme,
     /// Temperature of the probabilities of `gaussian`.
     pub temperature: Temperature,
     /// What is remembered.
@@ -111,6 +137,8 @@ impl Default for ClassifierSettings {
             ridge: plain.ridge,
             standardize: plain.standardize,
             shrinkage: Shrinkage::default(),
+            curvature: Curvature::default(),
+            scheme: Scheme::default(),
             temperature: Temperature::default(),
             memory: plain.memory,
             accumulator: plain.accumulator,
@@ -142,6 +170,12 @@ impl ClassifierSettings {
             return refuse(
                 "gaussian without an intercept",
                 "class means and class shares are its intercept; leave it on".to_owned(),
+            );
+        }
+        if self.loss == ClassLoss::Logistic && self.ridge == Ridge::LeaveOneTaskOut {
+            return refuse(
+                "leaving tasks out",
+                "log-loss on a left-out task is only bounded; give a ridge, or auto".to_owned(),
             );
         }
         if let Some(classes) = &mut self.classes {

@@ -188,11 +188,14 @@ impl Learner {
         })
     }
 
-    /// The same learner with another way from pool to model; what it has learned is solved again.
-    pub(crate) fn with_head(mut self, head: Option<Arc<dyn Head>>) -> Result<Self> {
+    /// The way from pool to model, where it is not the learner's own.
+    pub(crate) fn head(&self) -> Option<Arc<dyn Head>> {
+        self.head.clone()
+    }
+
+    /// Another way from pool to model, from the next solution on.
+    pub(crate) fn set_head(&mut self, head: Option<Arc<dyn Head>>) {
         self.head = head;
-        self.resolve()?;
-        Ok(self)
     }
 
     /// The settings.
