@@ -162,6 +162,18 @@ impl Error {
     }
 }
 
+impl Error {
+    /// The same error of rows `parity, parity + 2, parity + 4, …`.
+    pub(crate) fn interleaved(self, parity: u64) -> Self {
+        match self {
+            Error::NotFinite { what, row, column, value } => {
+                Error::NotFinite { what, row: 2 * row + parity, column, value }
+            }
+            other => other,
+        }
+    }
+}
+
 /// Results of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 

@@ -324,3 +324,34 @@ fn temperature_flattens_and_keeps_the_order() {
     let top = |p: Vec<f64>| p.chunks(3).map(|p| p.iter().copied().fold(0.0, f64::max)).sum::<f64>();
     assert!(top(hot.predict_proba(x).unwrap()) < top(cool.predict_proba(x).unwrap()));
 }
+
+#[test]
+fn automatic_temperature_changes_probabilities_and_nothing_else() {
+    // Features with heavy tails: the cube of the usual ones, so that discriminants are too sure.
+    let cube = |d: Data| Data { x: d.x.iter().map(|v| v.powi(3)).collect(), y: d.y };
+    let tasks = [
+        cube(data(90, &["a", "b"], 1)),
+        cube(data(90, &["c", "a"], 2)),
+        cube(data(90, &["b", "c"], 3)),
+    ];
+    let named: Vec<(&str, &Data)> = ["1", "2", "3"].into_iter().zip(&tasks).collect();
+    let plain = learned(&settings(ClassLoss::Gaussian), &named);
+    let automatic =
+        ClassifierSettings { temperature: Temperature::Auto, ..settings(ClassLoss::Gaussian) };
+    let tempered = learned(&automatic, &named);
+    let (a, b) = (&plain.model().unwrap().theta, &tempered.model().unwrap().theta);
+    assert!(a.distance(b) <= 1e-9 * a.norm());
+    let t = tempered.temperature();
+    assert!(t > 1.0 && t < 32.0, "{t}");
+    let test = cube(data(900, &["a", "b", "c"], 4));
+    let score =
+        |m: &Classifier| m.evaluate(Rows::new(&test.x, D).unwrap(), &Labels::new(&test.y)).unwrap();
+    let (before, after) = (score(&plain), score(&tempered));
+    assert!((before.accuracy - after.accuracy).abs() < 1e-12);
+    assert!(after.log_loss < before.log_loss, "{after:?} against {before:?}");
+    let mut bad = tasks[0].x.clone();
+    bad[5 * D + 1] = f64::NAN;
+    let mut again = tempered.clone();
+    let error = again.learn("4", Rows::new(&bad, D).unwrap(), &Labels::new(&tasks[0].y));
+    assert!(matches!(error, Err(Error::NotFinite { row: 5, column: 1, .. })), "{error:?}");
+}

@@ -206,7 +206,7 @@ impl Gaussian {
         }
         let spread = self.whiten(&own.within.transpose().to_owned()).squared_norm_l2() / own.n;
         let constant = self.active.len() as f64 * std::f64::consts::TAU.ln() + self.log_det;
-        let least = (constant + spread) / 2.0 + entropy;
+        let least = f64::midpoint(constant, spread) + entropy;
         Ok(Some((least + forgetting.max(0.0), forgetting.max(0.0))))
     }
 }

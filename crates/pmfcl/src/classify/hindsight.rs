@@ -104,7 +104,7 @@ impl Classifier {
     ) -> Result<()> {
         let design = self.learner.design().ok_or(Error::NotLearned)?;
         let codes = labels.within(&self.classes)?;
-        let kept = self.boil_down(design, x, &codes, sample_weights, (&self.classes, 1.0))?;
+        let kept = self.boil_down(design, x, &codes, sample_weights, (&self.classes, &[], 1.0))?;
         self.without(name, kept.note.moments.as_ref(), |learner| {
             learner.unlearn_summary(name, &kept.summary)
         })

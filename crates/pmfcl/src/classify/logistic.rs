@@ -168,14 +168,20 @@ impl Classifier {
             Scheme::Sequential => self.fit_with_past(design, task, k, &moments, (n, weight))?,
         };
         let bound = expand(design, task, k, &fitted.theta, self.settings.curvature, threads)?;
-        let least = least_loss(design, task, k, Some(&fitted.theta), threads)?;
+        let (least, separable) = if self.settings.certify {
+            let found = least_loss(design, task, k, Some(&fitted.theta), threads)?;
+            (found.value, found.separable)
+        } else {
+            (0.0, fitted.separable)
+        };
         Ok(Kept {
             summary: bound.summary,
-            least: least.value,
+            least,
             note: Note {
                 counts: count(classes, codes, weights),
-                separable: Some(least.separable),
+                separable: Some(separable),
                 moments: Some(moments),
+                losses: None,
             },
         })
     }

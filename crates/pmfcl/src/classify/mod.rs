@@ -9,6 +9,7 @@
 //! A column of indicators of a class nobody has seen is zero on all rows of the past, so `squared` and
 //! `gaussian` take a new class at any task and give the model of having known it from the start.
 
+pub mod calibrate;
 mod evaluate;
 pub mod gaussian;
 mod hindsight;
@@ -35,6 +36,7 @@ use crate::loss::logistic::columns;
 use crate::rows::Rows;
 use crate::solve::Model;
 use crate::summary::{Design, Summarizer, Summary};
+use calibrate::Losses;
 use gaussian::GaussianHead;
 use logistic::Kept;
 use moments::Moments;
@@ -48,6 +50,8 @@ struct Note {
     separable: Option<bool>,
     /// Moments of its features, for the prior of `logistic`; gone once compact memory has folded them.
     moments: Option<Moments>,
+    /// Log-losses at several temperatures (`gaussian` with an automatic one).
+    losses: Option<Losses>,
 }
 
 /// A continual classifier.
@@ -155,7 +159,7 @@ impl Classifier {
             _ => self.classes_with(labels)?,
         };
         let codes = labels.within(&classes)?;
-        let kept = self.boil_down(&design, x, &codes, sample_weights, (&classes, weight))?;
+        let kept = self.boil_down(&design, x, &codes, sample_weights, (&classes, &new, weight))?;
         let seen = match (&self.moments, &kept.note.moments) {
             (Some(a), Some(b)) => Some(a.plus(b, 1.0)),
             (a, b) => a.as_ref().or(b.as_ref()).cloned(),
@@ -197,7 +201,7 @@ impl Classifier {
     ) -> Result<Summary> {
         let design = self.learner.design().ok_or(Error::NotLearned)?;
         let codes = labels.within(&self.classes)?;
-        let kept = self.boil_down(design, x, &codes, sample_weights, (&self.classes, 1.0))?;
+        let kept = self.boil_down(design, x, &codes, sample_weights, (&self.classes, &[], 1.0))?;
         Ok(kept.summary)
     }
 
@@ -232,7 +236,7 @@ impl Classifier {
         x: Rows<'_>,
         codes: &[u32],
         weights: Option<&[f64]>,
-        (classes, weight): (&[String], f64),
+        (classes, new, weight): (&[String], &[usize], f64),
     ) -> Result<Kept> {
         if codes.len() != x.len() {
             return Err(Error::Shape {
@@ -255,8 +259,17 @@ impl Classifier {
         if self.settings.loss == ClassLoss::Logistic {
             return self.make_quadratic(design, x, codes, weights, (classes, weight));
         }
+        let automatic = self.settings.temperature == Temperature::Auto;
+        if self.settings.loss == ClassLoss::Gaussian && automatic && x.len() > 1 {
+            return self.boil_down_in_halves(design, x, codes, weights, (classes, new, weight));
+        }
         let summary = self.one_hot(design, x, codes, weights, classes.len())?;
-        let note = Note { counts: count(classes, codes, weights), separable: None, moments: None };
+        let note = Note {
+            counts: count(classes, codes, weights),
+            separable: None,
+            moments: None,
+            losses: None,
+        };
         Ok(Kept { least: summary.min_loss(), summary, note })
     }
 

@@ -1,6 +1,6 @@
 //! From scores to classes and probabilities.
 
-use super::{ClassLoss, Classifier, Temperature, gaussian};
+use super::{ClassLoss, Classifier, gaussian};
 use crate::error::Result;
 use crate::rows::Rows;
 use crate::summary::dot;
@@ -76,7 +76,7 @@ impl Classifier {
     /// As [`Classifier::decision`].
     pub fn predict_proba(&self, x: Rows<'_>) -> Result<Vec<f64>> {
         let mut scores = self.decision(x)?;
-        let Temperature::Fixed(temperature) = self.settings().temperature;
+        let temperature = self.temperature();
         for row in scores.chunks_exact_mut(self.classes().len()) {
             match self.settings().loss {
                 ClassLoss::Squared => clip(row),
