@@ -7,7 +7,9 @@
 //! [`super::Temperature::Auto`] measures it on rows the model has not seen, while they are at hand: a task is
 //! summarized in two halves (even and odd rows, which merge into the task's summary), the model of the past and one
 //! half predicts the other, and the log-loss at each of 25 temperatures is kept: 200 bytes a task. `T` minimises
-//! their sum over tasks, weighed by samples.
+//! their sum over tasks, weighed by samples. A task may hold some classes only, and in other shares than the whole:
+//! its rows are told apart among its own classes, at its own shares, so that which classes a task happens to have does
+//! not pass for overconfidence. A task of one class says nothing.
 //!
 //! What a task adds depends on the tasks before it. So `T`, and with it the probabilities, depend on the order of
 //! tasks; classes, discriminants, forgetting and everything else remain exact. With `Temperature::Fixed` the
@@ -94,6 +96,7 @@ impl Classifier {
         }
         let summary = summaries[0].merge(&summaries[1])?;
         let past = self.past(summary.n(), weight, new)?;
+        let own: Vec<f64> = summary.target_mean();
         let mut losses = Losses { samples: summary.n(), mean: vec![0.0; GRID] };
         let mut scored = 0.0;
         for (known, asked) in [(0, 1), (1, 0)] {
@@ -105,7 +108,7 @@ impl Classifier {
                 None => (summaries[known].clone(), summaries[known].n()),
             };
             let model = Gaussian::new(&pool, samples, self.settings.shrinkage)?;
-            scored += halves[asked].score(design, &model, x.width(), &mut losses.mean)?;
+            scored += halves[asked].score(design, &model, &own, &mut losses.mean)?;
         }
         if scored > 0.0 {
             losses.mean.iter_mut().for_each(|l| *l /= scored);
@@ -151,31 +154,31 @@ impl Half {
         }
     }
 
-    /// Adds the log-losses of this half's rows under `model`; returns the weight of the rows scored. Rows of
-    /// classes the model has not seen say nothing about its temperature.
+    /// Adds the log-losses of this half's rows under `model`, among the classes of the task and at its `shares`;
+    /// returns the weight of the rows scored. Rows of classes the model has not seen say nothing.
     fn score(
         &self,
         design: &Design,
         model: &Gaussian,
-        width: usize,
+        shares: &[f64],
         sums: &mut [f64],
     ) -> Result<f64> {
-        let (m, theta) = (design.width(), model.theta());
+        let (m, d, theta) = (design.width(), design.inputs(), model.theta());
+        let known: Vec<(usize, f64)> = (0..shares.len())
+            .filter(|&k| shares[k] > 0.0 && theta.column(k)[0] > NEVER)
+            .map(|k| (k, (shares[k] / model.priors()[k]).ln()))
+            .collect();
         let stride = self.codes.len().div_ceil(SCORED).max(1);
         let mut row = vec![0.0; m];
-        let mut scores = vec![0.0; theta.targets()];
         let mut total = 0.0;
         for i in (0..self.codes.len()).step_by(stride) {
-            let y = self.codes[i] as usize;
-            if theta.column(y)[0] <= NEVER {
+            let Some(y) = known.iter().position(|(k, _)| *k == self.codes[i] as usize) else {
                 continue;
-            }
+            };
             let w = self.weights.as_ref().map_or(1.0, |w| w[i]);
-            let input = Rows::new(&self.x[i * width..(i + 1) * width], width)?;
-            design.write(&input, 0, &mut row, m, None)?;
-            for (k, score) in scores.iter_mut().enumerate() {
-                *score = dot(&row, theta.column(k));
-            }
+            design.write(&Rows::new(&self.x[i * d..(i + 1) * d], d)?, 0, &mut row, m, None)?;
+            let scores: Vec<f64> =
+                known.iter().map(|(k, shift)| dot(&row, theta.column(*k)) + shift).collect();
             let top = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
             for (g, sum) in sums.iter_mut().enumerate() {
                 let t = at(g as f64);
