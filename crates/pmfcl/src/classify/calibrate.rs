@@ -40,7 +40,7 @@ pub(super) struct Losses {
 
 /// The temperature with the least log-loss over all tasks; 1 where nothing is known.
 pub(super) fn best<'a>(tasks: impl Iterator<Item = &'a Losses>) -> f64 {
-    let mut sums = vec![0.0; GRID];
+    let mut sums = [0.0; GRID];
     for task in tasks {
         for (sum, loss) in sums.iter_mut().zip(&task.mean) {
             *sum += task.samples * loss;
