@@ -8,7 +8,7 @@ use pmfcl::classify::{Evaluation, Scheme, Temperature};
 use pmfcl::loss::logistic::Curvature;
 use pmfcl::{ClassLoss, Classifier, ClassifierSettings, Ridge};
 
-use crate::data::{Error, Table};
+use crate::data::{DataSet, Error};
 use crate::stream::{Kind, Part, Stream};
 
 /// A set, how it is divided, and how many rows are used: all for the exact losses, one in `thin` for those that fit
@@ -87,14 +87,14 @@ pub struct Section {
 /// is done.
 ///
 /// # Errors
-/// As [`Table::read`] and [`Classifier::learn`].
+/// As [`DataSet::read`] and [`Classifier::learn`].
 pub fn all(dir: &Path, only: &[&str], mut note: impl FnMut(&str)) -> Result<Vec<Section>, Error> {
     let mut sections = Vec::new();
-    let mut table: Option<Table> = None;
+    let mut table: Option<DataSet> = None;
     let wanted = |set: &str| only.is_empty() || only.contains(&set);
     for (set, kind, thin) in STREAMS.into_iter().filter(|(set, ..)| wanted(set)) {
         if table.as_ref().is_none_or(|t| t.name != set) {
-            table = Some(Table::read(dir, set)?);
+            table = Some(DataSet::read(dir, set)?);
         }
         let Some(table) = &table else { continue };
         let section = section(table, kind, thin, &mut note)?;
@@ -105,7 +105,7 @@ pub fn all(dir: &Path, only: &[&str], mut note: impl FnMut(&str)) -> Result<Vec<
 }
 
 fn section(
-    table: &Table,
+    table: &DataSet,
     kind: Kind,
     thin: usize,
     note: &mut impl FnMut(&str),

@@ -37,7 +37,7 @@ pub enum Error {
 
 /// A data set in memory.
 #[derive(Debug, Clone)]
-pub struct Table {
+pub struct DataSet {
     /// Its name.
     pub name: String,
     /// Features in a row.
@@ -52,7 +52,7 @@ pub struct Table {
     pub test: Vec<bool>,
 }
 
-impl Table {
+impl DataSet {
     /// Reads `DIR/NAME.parquet`.
     ///
     /// # Errors

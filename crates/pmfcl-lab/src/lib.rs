@@ -1,11 +1,18 @@
-//! Experiments: data sets as streams of tasks, and the tables in the documentation.
+//! Experiments and benchmarks: every number the documents claim comes out of a function here.
 //!
-//! | module | does |
-//! |---|---|
-//! | [`data`] | a Parquet file with columns `y`, `task`, `split` and features becomes a table |
-//! | [`stream`] | a table becomes a stream of tasks: natural, class- or domain-incremental |
-//! | [`classifiers`] | every loss, scheme and curvature over every stream; one Markdown table |
+//! Each returns a [`Table`]; the command line prints it. A benchmark checks its result once before it
+//! is timed.
+//!
+//! [`data`] reads a data set (Parquet), [`stream`] divides it into tasks, [`classifiers`] runs every classifier over
+//! every stream.
 
 pub mod classifiers;
+pub mod conditioning;
 pub mod data;
+pub mod footprint;
+pub mod kernels;
+pub mod scaling;
 pub mod stream;
+mod table;
+
+pub use table::Table;

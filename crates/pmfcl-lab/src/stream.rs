@@ -2,7 +2,7 @@
 
 use pmfcl::{Labels, Rows};
 
-use crate::data::Table;
+use crate::data::DataSet;
 
 /// How the rows are divided into tasks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,7 +39,7 @@ pub struct Part {
 }
 
 impl Part {
-    fn new(name: String, table: &Table, rows: &[usize], order: Option<&[usize]>) -> Self {
+    fn new(name: String, table: &DataSet, rows: &[usize], order: Option<&[usize]>) -> Self {
         let width = table.width;
         let mut x = Vec::with_capacity(rows.len() * width);
         for &i in rows {
@@ -93,7 +93,7 @@ pub struct Stream {
 
 impl Stream {
     /// Divides a table; of every `thin` rows one is used.
-    pub fn new(table: &Table, kind: Kind, thin: usize) -> Self {
+    pub fn new(table: &DataSet, kind: Kind, thin: usize) -> Self {
         let rows = |test: bool, keep: &dyn Fn(usize) -> bool| -> Vec<usize> {
             let all = (0..table.y.len()).filter(|&i| table.test[i] == test && keep(i));
             all.step_by(thin).collect()

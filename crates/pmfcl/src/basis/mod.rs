@@ -49,6 +49,7 @@ mod random;
 mod range;
 mod spec;
 mod spline;
+mod units;
 
 pub use error::BasisError;
 
@@ -117,7 +118,7 @@ impl Basis {
             }
             match &self.0 {
                 Kind::Spline { .. } => spline::learn(rows, d)?,
-                kind => random::learn(kind, rows, d)?,
+                kind => units::learn(kind, rows, d)?,
             }
         } else {
             self.given(d)
@@ -129,8 +130,8 @@ impl Basis {
     fn given(&self, d: usize) -> Vec<f64> {
         match &self.0 {
             Kind::Spline { range: Some((lo, hi)), .. } => [vec![*lo; d], vec![*hi; d]].concat(),
-            Kind::Rff { gamma: Some(gamma), .. } => random::raw(d, Some(*gamma)),
-            Kind::Relu { .. } | Kind::Ntk { .. } => random::raw(d, None),
+            Kind::Rff { gamma: Some(gamma), .. } => units::raw(d, Some(*gamma)),
+            Kind::Relu { .. } | Kind::Ntk { .. } => units::raw(d, None),
             _ => Vec::new(),
         }
     }
@@ -225,9 +226,10 @@ impl Map {
 
     /// φ of k rows: row i is written to `out[i * stride + offset..][..width]`.
     ///
-    /// Random bases run in blocks of rows through one matrix product each. What a row maps to does
-    /// not depend on the rows beside it; between machines (vector width, fused products) the last
-    /// bits may differ, and with them the side on which an `ntk` unit sees a point on its edge.
+    /// Random bases run in blocks of rows through one matrix product each. On one machine a row maps
+    /// to the same bits alone and in any block (a test holds the product to that); between machines
+    /// (vector width, fused products) the last bits may differ, and with them the side on which an
+    /// `ntk` unit sees a point on its edge.
     ///
     /// Paper: Appendix D.1 (`app:mfcl_basis`).
     /// Cost: O(m) a row; random bases `2·d·m` flops and m cosines or exponentials.

@@ -313,8 +313,8 @@ fn noise_share(scaled: &Mat<f64>, freedom: f64) -> f64 {
 pub(super) struct GaussianHead(pub(super) Shrinkage);
 
 impl Head for GaussianHead {
-    fn solve(&self, pooled: &Summary, samples: f64) -> Result<Model> {
-        let fitted = Gaussian::new(pooled, samples, self.0)?;
+    fn solve(&self, pooled: &Summary, _: f64, effective: f64) -> Result<Model> {
+        let fitted = Gaussian::new(pooled, effective, self.0)?;
         Ok(Model {
             theta: fitted.theta,
             rank: fitted.rank,

@@ -73,7 +73,7 @@ impl LogisticHead {
 }
 
 impl Head for LogisticHead {
-    fn solve(&self, pooled: &Summary, samples: f64) -> Result<Model> {
+    fn solve(&self, pooled: &Summary, samples: f64, _: f64) -> Result<Model> {
         let (m, p) = (pooled.width(), pooled.targets());
         let penalty = self.penalty(pooled.n(), samples);
         let roots = penalty.iter().enumerate().filter(|(_, v)| **v > 0.0);

@@ -115,7 +115,7 @@ impl Classifier {
         if let Some(model) = self.gaussian.get() {
             return Ok(model);
         }
-        let (pooled, samples) = (self.learner.pooled()?, self.learner.samples());
+        let (pooled, samples) = (self.learner.pooled()?, self.learner.effective_samples()?);
         let model = Gaussian::new(&pooled, samples, self.settings.shrinkage)?;
         Ok(OnceLock::get_or_init(&self.gaussian, || model))
     }

@@ -1,13 +1,62 @@
-//! Dense kernels (plain version).
-use faer::Mat;
-use std::ops::Range;
+//! The two accumulators: sums of products, and the triangle of a QR decomposition.
+//!
+//! ```text
+//! Source ──strip──▶ packed rows ──┬──gram──▶ Gram ──cholesky──▶ Triangle
+//!                                 └──factor (below) ──────────▶ Triangle ──stack──▶ Triangle
+//! ```
+//!
+//! Everything here runs on one thread and gives the same bits for the same rows. Whoever has more
+//! threads hands out disjoint ranges of rows, of [`leaf_rows`] each, and joins the results in a
+//! fixed order.
+//!
+//! | symbol | here                    | shape     |
+//! |--------|-------------------------|-----------|
+//! | `X`    | feature columns         | n × m     |
+//! | `Y`    | target columns          | n × p     |
+//! | `R`    | `Triangle`, first `m`   | rows × m  |
+//! | `Z`    | `Triangle`, last `p`    | rows × p  |
 
+#![allow(
+    clippy::inline_always,
+    reason = "a kernel must be inlined to see the processor's registers"
+)]
+
+mod cholesky;
+mod factor;
+mod gram;
+mod householder;
+mod solve;
+mod strip;
+#[cfg(test)]
+mod tests;
+mod tile;
+
+pub(crate) use cholesky::decompose;
+pub(crate) use factor::{factor, stack};
+pub(crate) use gram::Gram;
+
+/// Rows that can be produced on demand: `m` feature columns followed by `p` target columns,
+/// row-major. All numbers are finite.
 pub(crate) trait Source: Sync {
+    /// How many rows there are.
     fn rows(&self) -> usize;
+
+    /// Writes the rows `from .. from + out.len() / (m + p)`.
     fn fill(&self, from: usize, out: &mut [f64]);
 }
 
-#[derive(Debug, Clone)]
+/// `R` and `Z` of the QR decomposition of `[X | Y]`, and what `X` leaves of `Y`.
+///
+/// For every `θ`
+///
+/// ```text
+/// ‖X θ − y_k‖² = ‖R θ − z_k‖² + residual[k]
+/// ```
+///
+/// `cells` are row-major, `m + p` wide, zero below the diagonal, which is not negative. There are at
+/// most `min(n, m)` rows. Where the numbers of the rows exceed about 1e300, cells may be infinite,
+/// and the squares in `residual` are from 1e154 on; nothing is ever NaN.
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Triangle {
     pub(crate) m: usize,
     pub(crate) p: usize,
@@ -16,99 +65,15 @@ pub(crate) struct Triangle {
     pub(crate) residual: Vec<f64>,
 }
 
-#[derive(Debug, Clone)]
-pub(crate) struct Gram {
-    m: usize,
-    p: usize,
-    xx: Vec<f64>,
-    xy: Vec<f64>,
-    yy: Vec<f64>,
-}
-
-impl Gram {
-    pub(crate) fn new(m: usize, p: usize) -> Self {
-        Self { m, p, xx: vec![0.0; m * m], xy: vec![0.0; m * p], yy: vec![0.0; p] }
-    }
-    pub(crate) fn add(&mut self, source: &impl Source, rows: Range<usize>) {
-        let w = self.m + self.p;
-        let mut out = vec![0.0; rows.len() * w];
-        source.fill(rows.start, &mut out);
-        for r in out.chunks_exact(w) {
-            for i in 0..self.m {
-                for j in i..self.m {
-                    self.xx[i * self.m + j] += r[i] * r[j];
-                }
-                for k in 0..self.p {
-                    self.xy[i * self.p + k] += r[i] * r[self.m + k];
-                }
-            }
-            for k in 0..self.p {
-                self.yy[k] += r[self.m + k] * r[self.m + k];
-            }
-        }
-    }
-    pub(crate) fn merge(&mut self, o: &Gram) {
-        for (a, b) in self.xx.iter_mut().zip(&o.xx) {
-            *a += b;
-        }
-        for (a, b) in self.xy.iter_mut().zip(&o.xy) {
-            *a += b;
-        }
-        for (a, b) in self.yy.iter_mut().zip(&o.yy) {
-            *a += b;
-        }
-    }
-    pub(crate) fn xx(&self, i: usize, j: usize) -> f64 {
-        self.xx[i * self.m + j]
-    }
-    pub(crate) fn xy(&self, i: usize, k: usize) -> f64 {
-        self.xy[i * self.p + k]
-    }
-    pub(crate) fn yy(&self, k: usize) -> f64 {
-        self.yy[k]
+impl Triangle {
+    /// The triangle of no rows.
+    pub(crate) fn empty(m: usize, p: usize) -> Self {
+        Self { m, p, rows: 0, cells: Vec::new(), residual: vec![0.0; p] }
     }
 }
 
+/// Rows to give to [`factor`] at once: so many that joining the triangles costs little, and a
+/// function of `m` alone, so that the pieces, and with them the bits, do not depend on threads.
 pub(crate) fn leaf_rows(m: usize) -> usize {
-    (16 * m).max(2048)
-}
-
-pub(crate) fn factor(m: usize, p: usize, source: &impl Source, rows: Range<usize>) -> Triangle {
-    let n = rows.len();
-    let w = m + p;
-    let mut out = vec![0.0; n * w];
-    source.fill(rows.start, &mut out);
-    let a = Mat::from_fn(n, w, |i, j| out[i * w + j]);
-    triangle(m, p, &a, vec![0.0; p])
-}
-
-pub(crate) fn stack(a: &Triangle, b: &Triangle) -> Triangle {
-    let (m, p) = (a.m, a.p);
-    let w = m + p;
-    let mat = Mat::from_fn(a.rows + b.rows, w, |i, j| {
-        if i < a.rows { a.cells[i * w + j] } else { b.cells[(i - a.rows) * w + j] }
-    });
-    let c = a.residual.iter().zip(&b.residual).map(|(x, y)| x + y).collect();
-    triangle(m, p, &mat, c)
-}
-
-fn triangle(m: usize, p: usize, a: &Mat<f64>, mut residual: Vec<f64>) -> Triangle {
-    let n = a.nrows();
-    let w = m + p;
-    let qr = a.qr();
-    let r = qr.thin_R();
-    let rows = n.min(m);
-    let mut cells = vec![0.0; rows * w];
-    for i in 0..rows {
-        let s = if r[(i, i)] < 0.0 { -1.0 } else { 1.0 };
-        for j in i..w {
-            cells[i * w + j] = s * r[(i, j)];
-        }
-    }
-    for k in 0..p {
-        for i in m..r.nrows().min(m + k + 1) {
-            residual[k] += r[(i, m + k)].powi(2);
-        }
-    }
-    Triangle { m, p, rows, cells, residual }
+    (16 * m).clamp(2048, 1 << 16)
 }

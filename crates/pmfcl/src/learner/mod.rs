@@ -121,8 +121,8 @@ pub struct TaskReport {
 ///
 /// The classifier brings its own, so that memory, preferences, merging and removal need not know it.
 pub(crate) trait Head: std::fmt::Debug + Send + Sync {
-    /// The model of a pooled summary that stands for `samples` rows.
-    fn solve(&self, pooled: &Summary, samples: f64) -> Result<Model>;
+    /// The model of a pooled summary that stands for `samples` rows, which the preference makes `effective`.
+    fn solve(&self, pooled: &Summary, samples: f64, effective: f64) -> Result<Model>;
 }
 
 /// A model on the way, and the preference it was solved under.
@@ -163,18 +163,15 @@ impl Learner {
     /// When a setting is out of range or does not go with the loss.
     pub fn with_loss(settings: Settings, loss: impl Loss + 'static) -> Result<Self> {
         settings.prefer.check()?;
-        if let Ridge::Fixed(x) = settings.ridge {
-            Penalty::new(x, settings.standardize)?;
-        }
-        if !loss.exact() && !matches!(settings.ridge, Ridge::Fixed(x) if x > 0.0) {
-            return Err(Error::Unsupported {
-                operation: "an automatic or zero ridge",
-                reason: format!(
-                    "the {} loss need not have a minimizer without one; give a ridge above 0",
-                    loss.name()
-                ),
+        if matches!(settings.prefer, Preference::Chosen(_)) {
+            return Err(Error::Preference {
+                reason:
+                    "weights are chosen task by task in hindsight; start with samples, equal or \
+                         decay"
+                        .to_owned(),
             });
         }
+        check_ridge(&settings, &loss)?;
         Ok(Self {
             settings,
             loss: Arc::new(loss),
@@ -216,6 +213,19 @@ impl Learner {
     /// Samples seen, over all tasks.
     pub fn samples(&self) -> f64 {
         self.register.iter().map(|e| e.samples).sum()
+    }
+
+    /// Samples the present preference makes of them, `1 / Σ α_t²/n_t` (Kish): all where every sample counts
+    /// the same, fewer where some count for more. Noise and freedom are judged by these.
+    ///
+    /// # Errors
+    /// When nothing has been learned.
+    pub fn effective_samples(&self) -> Result<f64> {
+        let shares = self.shares()?;
+        let sum: f64 = shares.iter().sum();
+        let spread: f64 =
+            shares.iter().zip(&self.register).map(|(u, e)| (u / sum).powi(2) / e.samples).sum();
+        if spread > 0.0 { Ok(1.0 / spread) } else { Err(Error::NotLearned) }
     }
 
     /// Bytes of the memory: what would have to be kept to go on learning.
@@ -468,13 +478,11 @@ impl Learner {
     /// Another preference in hindsight.
     ///
     /// # Errors
-    /// When it is no preference over these tasks, or compact memory has folded them.
+    /// When nothing has been learned, it is no preference over these tasks, or compact memory has
+    /// folded them.
     pub fn prefer(&mut self, preference: Preference) -> Result<&Model> {
         preference.check()?;
-        let Some(memory) = &self.memory else {
-            self.settings.prefer = preference;
-            return self.model();
-        };
+        let memory = self.memory.as_ref().ok_or(Error::NotLearned)?;
         if memory.summaries().is_none() {
             return Err(Error::Unsupported {
                 operation: "another preference in hindsight",
@@ -502,15 +510,13 @@ impl Learner {
     /// Another ridge in hindsight: solved anew from the memory.
     ///
     /// # Errors
-    /// When it is out of range.
+    /// When it is out of range, or does not go with the loss or the memory.
     pub fn set_ridge(&mut self, ridge: Ridge, standardize: bool) -> Result<&Model> {
         let changed = Self {
             settings: Settings { ridge, standardize, ..self.settings.clone() },
             ..self.clone()
         };
-        if let Ridge::Fixed(x) = ridge {
-            Penalty::new(x, standardize)?;
-        }
+        check_ridge(&changed.settings, &*self.loss)?;
         let model = changed.solve_pool(&changed.pool()?)?;
         self.settings = changed.settings;
         Ok(self.model.insert(model))
@@ -538,7 +544,10 @@ impl Learner {
         rest.forget_entry(at);
         rest.memory = None;
         rest.model = None;
-        if !kept.is_empty() {
+        if kept.is_empty() {
+            // Weights chosen by name have no names left: the next task starts afresh.
+            rest.settings.prefer = rest.settings.prefer.restricted(std::iter::empty());
+        } else {
             if let Preference::Chosen(list) = &mut rest.settings.prefer {
                 list.retain(|(n, _)| n != name);
                 let sum: f64 = list.iter().map(|(_, a)| a).sum();
@@ -549,7 +558,9 @@ impl Learner {
                         ),
                     });
                 }
-                list.iter_mut().for_each(|(_, a)| *a /= sum);
+                for (_, a) in list {
+                    *a /= sum;
+                }
             }
             let shares = rest.shares()?;
             let pool = rest.pool_of(&kept, &shares)?;
@@ -582,6 +593,18 @@ impl Learner {
                     "`{name}` was learned with {} samples, but {} were given",
                     entry.samples,
                     summary.n()
+                ),
+            });
+        }
+        // Its least loss is on record: other rows of the same number are not what was learned.
+        let least = summary.min_loss();
+        let size = least + summary.forgetting(&Theta::zeros(summary.width(), summary.targets()))?;
+        if self.loss.exact() && (least - entry.min_loss).abs() > 1e-8 * size.max(entry.min_loss) {
+            return Err(Error::Removal {
+                reason: format!(
+                    "the least loss on `{name}` was {}, but is {least} on what was given: these are \
+                     other rows",
+                    entry.min_loss
                 ),
             });
         }
@@ -629,26 +652,24 @@ impl Learner {
             both.register.push(entry.clone());
         }
         let shares = both.shares()?;
-        let ours = self.memory.as_ref();
-        let summaries = ours.map_or(Some(&[][..]), Memory::summaries).zip(theirs.summaries());
-        both.memory = Some(match summaries {
-            Some((a, b)) => {
-                let all: Vec<Summary> = a.iter().chain(b).cloned().collect();
-                both.remember(all, &shares)?
+        let Some(ours) = &self.memory else {
+            both.memory = Some(theirs.clone());
+            both.model = Some(both.solve_pool(&both.pool()?)?);
+            *self = both;
+            return Ok(());
+        };
+        both.memory = Some(if let Some((a, b)) = ours.summaries().zip(theirs.summaries()) {
+            let all: Vec<Summary> = a.iter().chain(b).cloned().collect();
+            both.remember(all, &shares)?
+        } else {
+            if !matches!(self.settings.prefer, Preference::Samples | Preference::Equal) {
+                return Err(Error::Unsupported {
+                    operation: "merging compact memories under decay",
+                    reason: "the order of the tasks is gone; use the ledger".to_owned(),
+                });
             }
-            None => {
-                if !matches!(self.settings.prefer, Preference::Samples | Preference::Equal) {
-                    return Err(Error::Unsupported {
-                        operation: "merging compact memories under decay",
-                        reason: "the order of the tasks is gone; use the ledger".to_owned(),
-                    });
-                }
-                let (a, b) = (self.pool_or_empty(other)?, other.pool()?);
-                Memory::Folded(Pool {
-                    summary: a.summary.merge(&b.summary)?,
-                    floor: a.floor + b.floor,
-                })
-            }
+            let (a, b) = (self.pool()?, other.pool()?);
+            Memory::Folded(Pool { summary: a.summary.merge(&b.summary)?, floor: a.floor + b.floor })
         });
         both.model = Some(both.solve_pool(&both.pool()?)?);
         *self = both;
@@ -871,16 +892,6 @@ impl Learner {
         }
     }
 
-    fn pool_or_empty(&self, like: &Learner) -> Result<Pool> {
-        match self.pool() {
-            Err(Error::NotLearned) => {
-                let m = like.design.as_ref().map_or(0, Design::width);
-                Ok(Pool { summary: Summary::empty(m, like.targets), floor: 0.0 })
-            }
-            other => other,
-        }
-    }
-
     fn solve_pool(&self, pool: &Pool) -> Result<Model> {
         self.solve_design(pool, self.summaries(), self.settings.intercept)
     }
@@ -891,12 +902,14 @@ impl Learner {
         tasks: Option<&[Summary]>,
         intercept: bool,
     ) -> Result<Model> {
-        let samples = self.samples();
         if let Some(head) = &self.head {
-            return head.solve(&pool.summary, samples);
+            return head.solve(&pool.summary, self.samples(), self.effective_samples()?);
         }
         let standardize = self.settings.standardize || self.settings.ridge == Ridge::Auto;
-        let gcv = || ridge::by_gcv(&pool.summary, intercept, standardize, samples);
+        let gcv = || {
+            let samples = self.effective_samples()?;
+            ridge::by_gcv(&pool.summary, intercept, standardize, samples)
+        };
         let chosen = match (self.settings.ridge, tasks) {
             (Ridge::Fixed(x), _) => x,
             (Ridge::LeaveOneTaskOut, Some(summaries)) if summaries.len() > 1 => {
@@ -1024,7 +1037,10 @@ impl Learner {
         differ("preference", format!("{:?}", a.prefer), format!("{:?}", b.prefer))?;
         if let (Some(a), Some(b)) = (&self.design, &other.design) {
             differ("number of inputs", a.inputs().to_string(), b.inputs().to_string())?;
-            differ("number of targets", self.targets.to_string(), other.targets.to_string())?;
+            // A learner that has only begun a task has fixed its design, not its targets.
+            if self.targets != 0 && other.targets != 0 {
+                differ("number of targets", self.targets.to_string(), other.targets.to_string())?;
+            }
             if a != b {
                 return Err(Error::Mismatch {
                     what: "what the basis was fixed to by its first rows",
@@ -1035,6 +1051,29 @@ impl Learner {
         }
         Ok(())
     }
+}
+
+/// A ridge in range that the loss and the memory can work with, also in tasks to come.
+fn check_ridge(settings: &Settings, loss: &dyn Loss) -> Result<()> {
+    if let Ridge::Fixed(x) = settings.ridge {
+        Penalty::new(x, settings.standardize)?;
+    }
+    if !loss.exact() && !matches!(settings.ridge, Ridge::Fixed(x) if x > 0.0) {
+        return Err(Error::Unsupported {
+            operation: "an automatic or zero ridge",
+            reason: format!(
+                "the {} loss need not have a minimizer without one; give a ridge above 0",
+                loss.name()
+            ),
+        });
+    }
+    if (settings.ridge, settings.memory) == (Ridge::LeaveOneTaskOut, MemoryKind::Compact) {
+        return Err(Error::Unsupported {
+            operation: "choosing the ridge by leaving tasks out",
+            reason: "compact memory merges the tasks; use the ledger, or gcv".to_owned(),
+        });
+    }
+    Ok(())
 }
 
 fn check_width(design: &Design, x: &Rows<'_>) -> Result<()> {

@@ -1,6 +1,6 @@
 //! Preferences: how much each task counts.
 //!
-//! Paper: Definition 3.1 (`def:mtl`), eq. 2 (`eq:preference_global`).
+//! Paper: Definition 3.1 (`def:mtl`), eq. 3 (`eq:preference_global`).
 
 use crate::error::{Error, Result, listing};
 
@@ -40,6 +40,9 @@ impl Preference {
             Self::Decay(g) => {
                 Err(Error::Range { what: "decay", value: *g, must: "above 0 and at most 1" })
             }
+            Self::Chosen(list) if list.is_empty() => Err(Error::Preference {
+                reason: "no task is named; give at least one a weight".to_owned(),
+            }),
             Self::Chosen(list) => {
                 if let Some((name, a)) = list.iter().find(|(_, a)| !(*a >= 0.0 && a.is_finite())) {
                     return Err(Error::Preference {

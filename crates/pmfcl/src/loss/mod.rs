@@ -139,7 +139,7 @@ pub struct Majorized {
 
 /// The quadratic bound of a task's loss at `anchor`.
 ///
-/// Paper: eq. 8 (`eq:qub_loss_ub`). Cost: one pass over the rows.
+/// Paper: eq. 9 (`eq:qub_loss_ub`). Cost: one pass over the rows.
 ///
 /// # Errors
 /// As [`Summarizer::add`], and when the loss is not finite at the anchor.

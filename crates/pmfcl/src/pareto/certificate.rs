@@ -14,7 +14,8 @@ pub struct Certificate {
     pub alpha: Vec<f64>,
     /// `‖Σ α_t ∇L_t‖`; 0 on the front. A step against this direction helps every task.
     pub residual: f64,
-    /// The residual relative to the longest of the gradients; 0 where all vanish.
+    /// The residual relative to the longest of the gradients; where all of them are small beside the
+    /// terms that cancel in them (tasks that agree without noise), relative to `√ε` of those.
     pub relative: f64,
 }
 
@@ -37,7 +38,8 @@ pub fn certificate(tasks: &[&Summary], theta: &Theta) -> Result<Certificate> {
         }
     }
     let residual = sum.iter().map(|v| v * v).sum::<f64>().sqrt();
-    let longest = gradients.iter().map(Theta::norm).fold(0.0, f64::max);
+    let terms = tasks.iter().map(|s| s.gradient_size(theta)).fold(0.0, f64::max);
+    let longest = gradients.iter().map(Theta::norm).fold(f64::EPSILON.sqrt() * terms, f64::max);
     Ok(Certificate {
         alpha,
         residual,
@@ -51,10 +53,11 @@ fn nearest_to_origin(points: &[Theta]) -> Vec<f64> {
     let inner = |i: usize, j: usize| -> f64 {
         points[i].cells().iter().zip(points[j].cells()).map(|(a, b)| a * b).sum()
     };
+    // In units of the longest, so that inner products stand beside the ones of the affine condition.
+    let scale = (0..count).map(|i| inner(i, i)).fold(f64::MIN_POSITIVE, f64::max);
     let gram: Vec<Vec<f64>> =
-        (0..count).map(|i| (0..count).map(|j| inner(i, j)).collect()).collect();
-    let scale = (0..count).map(|i| gram[i][i]).fold(0.0, f64::max);
-    let tolerance = 1e-14 * scale;
+        (0..count).map(|i| (0..count).map(|j| inner(i, j) / scale).collect()).collect();
+    let tolerance = 1e-14;
     let start = (0..count).min_by(|i, j| gram[*i][*i].total_cmp(&gram[*j][*j])).unwrap_or(0);
     let mut alpha = vec![0.0; count];
     alpha[start] = 1.0;

@@ -3,7 +3,7 @@
 //! For convex losses every Pareto-optimal model minimises some preference `α` on the simplex, and every
 //! `α > 0` gives one. So fronts, knees, budgets and certificates are all questions about `α`.
 //!
-//! Paper: Definitions 3.2–3.4 (`def:pareto-front`), eq. 1 (`eq:mtl_lin_scalar`).
+//! Paper: Definitions 3.2–3.4 (`def:pareto-front`), eq. 2 (`eq:mtl_lin_scalar`).
 //!
 //! * [`PairFront`]: two tasks or groups, one decomposition, then `O(m)` a point; knee and min-max points
 //! * [`front`]: any number of tasks along a grid of preferences
@@ -23,12 +23,38 @@ use crate::solve::{Penalty, solve};
 use crate::summary::{Summary, pool};
 use crate::theta::Theta;
 
+/// `Σ w_t L_t` as one summary.
+fn pooled(tasks: &[&Summary], weights: &[f64]) -> Result<Summary> {
+    let first = tasks.first().ok_or(Error::NotLearned)?;
+    let parts = tasks.iter().zip(weights).filter(|(_, w)| **w > 0.0);
+    pool(first.width(), first.targets(), parts.map(|(s, w)| (*s, w / s.n())))
+}
+
 /// The model that minimises `Σ α_t L_t`, without a penalty.
 pub(crate) fn scalarized(tasks: &[&Summary], alpha: &[f64], intercept: bool) -> Result<Theta> {
+    Ok(solve(&pooled(tasks, alpha)?, intercept, Penalty::NONE, None)?.theta)
+}
+
+/// Is this a point of the simplex over these tasks?
+fn check(tasks: &[&Summary], alpha: &[f64]) -> Result<()> {
+    let sum: f64 = alpha.iter().sum();
+    if alpha.len() == tasks.len() && alpha.iter().all(|a| *a >= 0.0) && (sum - 1.0).abs() <= 1e-6 {
+        return Ok(());
+    }
+    Err(Error::Preference {
+        reason: format!(
+            "{} weights that sum to {sum} for {} tasks; one weight a task, 0 or more, sum 1",
+            alpha.len(),
+            tasks.len()
+        ),
+    })
+}
+
+/// The largest loss any task has without a model: what losses are small or large beside.
+fn scale(tasks: &[&Summary]) -> Result<f64> {
     let first = tasks.first().ok_or(Error::NotLearned)?;
-    let parts = tasks.iter().zip(alpha).filter(|(_, a)| **a > 0.0).map(|(s, a)| (*s, a / s.n()));
-    let pooled = pool(first.width(), first.targets(), parts)?;
-    Ok(solve(&pooled, intercept, Penalty::NONE, None)?.theta)
+    let nothing = Theta::zeros(first.width(), first.targets());
+    tasks.iter().map(|s| s.loss(&nothing)).try_fold(0.0, |most, loss| Ok(f64::max(most, loss?)))
 }
 
 /// A model on the front of several tasks.
@@ -53,19 +79,7 @@ pub fn front(tasks: &[&Summary], alphas: &[Vec<f64>], intercept: bool) -> Result
     alphas
         .iter()
         .map(|alpha| {
-            let sum: f64 = alpha.iter().sum();
-            if alpha.len() != tasks.len()
-                || alpha.iter().any(|a| !(*a >= 0.0))
-                || (sum - 1.0).abs() > 1e-6
-            {
-                return Err(Error::Preference {
-                    reason: format!(
-                        "{} weights that sum to {sum} for {} tasks; one weight a task, 0 or more, sum 1",
-                        alpha.len(),
-                        tasks.len()
-                    ),
-                });
-            }
+            check(tasks, alpha)?;
             let theta = scalarized(tasks, alpha, intercept)?;
             let losses = tasks.iter().map(|s| s.loss(&theta)).collect::<Result<_>>()?;
             Ok(ManyPoint { alpha: alpha.clone(), losses, theta })

@@ -5,7 +5,7 @@
 //! square-root form), so that along the whole front
 //!
 //! ```text
-//! v_i(w) = (w g_i/n_a + (1−w) h_i/n_b) / (w c_i²/n_a + (1−w) s_i²/n_b)
+//! v_i(w) = (w c_i a_i/n_a + (1−w) s_i b_i/n_b) / (w c_i²/n_a + (1−w) s_i²/n_b)
 //! ```
 //!
 //! and both losses are sums of `r` squares.
@@ -13,7 +13,7 @@
 use faer::Mat;
 
 use crate::error::{Error, Result};
-use crate::solve::{Penalty, solve};
+use crate::solve::{Penalty, solve, weights};
 use crate::summary::Summary;
 use crate::theta::Theta;
 
@@ -38,6 +38,8 @@ pub struct PairFront {
     v: Mat<f64>,
     targets: usize,
     intercept: bool,
+    /// The two losses without the penalty, where there is one.
+    unpenalized: Option<(Summary, Summary)>,
 }
 
 /// One loss in diagonal coordinates.
@@ -45,20 +47,19 @@ pub struct PairFront {
 struct Side {
     n: f64,
     min_loss: f64,
-    /// Squared singular values `c_i²` (or `s_i²`).
-    squares: Vec<f64>,
-    /// `VᵀQᵀZ`, one row of targets for each coordinate.
-    pull: Vec<Vec<f64>>,
+    /// Singular values `c_i` (or `s_i`): how strongly this side sees each direction.
+    lengths: Vec<f64>,
+    /// `UᵀZ`: where `c_i v_i` would be best, one row of targets for each direction.
+    best: Vec<Vec<f64>>,
 }
 
 impl Side {
     /// `‖Rθ − Z‖²/2n` at `v`, as a sum of squares.
     fn excess(&self, v: &[Vec<f64>]) -> f64 {
         let mut sum = 0.0;
-        for ((c2, g), v) in self.squares.iter().zip(&self.pull).zip(v) {
-            if *c2 > 0.0 {
-                let c = c2.sqrt();
-                sum += v.iter().zip(g).map(|(v, g)| (c * v - g / c).powi(2)).sum::<f64>();
+        for ((c, best), v) in self.lengths.iter().zip(&self.best).zip(v) {
+            if *c > 0.0 {
+                sum += v.iter().zip(best).map(|(v, t)| (c * v - t).powi(2)).sum::<f64>();
             }
         }
         sum / (2.0 * self.n)
@@ -78,30 +79,59 @@ impl PairFront {
         }
         let stacked = a.merge(b)?;
         let (qa, qb) = (coordinates(&stacked, a), coordinates(&stacked, b));
+        let v = common_directions(&qa, &qb)?;
         let r = stacked.rank();
-        // Full V also where a has fewer rows than r.
-        let svd = qa.svd().map_err(|_| Error::Unsupported {
-            operation: "the front",
-            reason: "the singular values of the pair do not converge".to_owned(),
-        })?;
-        let v = svd.V().to_owned();
-        let side = |q: &Mat<f64>, s: &Summary| {
+        // Each side has full row rank, so it sees exactly as many directions as it has rows: a the first,
+        // b the last. What is left in the others is rounding, however ill-conditioned the pair.
+        let side = |q: &Mat<f64>, s: &Summary, sees: std::ops::Range<usize>| {
             let turned = q * &v;
             let z = Mat::from_fn(s.rank(), s.targets(), |i, k| s.row(i).2[k]);
-            let pull = turned.transpose() * z;
-            let squares: Vec<f64> =
-                (0..r).map(|i| (0..q.nrows()).map(|k| turned[(k, i)].powi(2)).sum()).collect();
-            // A direction this side does not see at all leaves only rounding.
-            let cut = (r as f64 * f64::EPSILON).powi(2);
+            let along = turned.transpose() * z;
+            let length =
+                |i: usize| (0..q.nrows()).map(|k| turned[(k, i)].powi(2)).sum::<f64>().sqrt();
+            let lengths: Vec<f64> =
+                (0..r).map(|i| if sees.contains(&i) { length(i) } else { 0.0 }).collect();
+            let best = |i: usize, k: usize| {
+                if lengths[i] > 0.0 { along[(i, k)] / lengths[i] } else { 0.0 }
+            };
             Side {
                 n: s.n(),
                 min_loss: s.min_loss(),
-                pull: (0..r).map(|i| (0..s.targets()).map(|k| pull[(i, k)]).collect()).collect(),
-                squares: squares.into_iter().map(|c| if c > cut { c } else { 0.0 }).collect(),
+                best: (0..r).map(|i| (0..s.targets()).map(|k| best(i, k)).collect()).collect(),
+                lengths,
             }
         };
-        let (a, b, targets) = (side(&qa, a), side(&qb, b), a.targets());
-        Ok(Self { a, b, stacked, v, targets, intercept })
+        let targets = a.targets();
+        let (first, last) = (0..a.rank().min(r), r.saturating_sub(b.rank())..r);
+        let (a, b) = (side(&qa, a, first), side(&qb, b, last));
+        Ok(Self { a, b, stacked, v, targets, intercept, unpenalized: None })
+    }
+
+    /// The front of models that pay a penalty, as a learner with a ridge does.
+    ///
+    /// Every point minimises `w L_a + (1−w) L_b + (λ/2)θᵀDθ`; the losses shown are without the penalty. Tasks
+    /// that hardly determine some direction have fronts that reach absurdly far without it. A point then
+    /// costs `O(m²p)`.
+    ///
+    /// # Errors
+    /// As [`PairFront::new`].
+    pub fn penalized(a: &Summary, b: &Summary, intercept: bool, penalty: Penalty) -> Result<Self> {
+        if penalty.ridge() <= 0.0 {
+            return Self::new(a, b, intercept);
+        }
+        // The penalty is the same for both and the weights sum to one, so each side carries all of it.
+        let d = weights(&a.merge(b)?, intercept, penalty.standardize());
+        let with = |s: &Summary| {
+            let root = |d: f64| (s.n() * penalty.ridge() * d).sqrt();
+            let rows = d.iter().enumerate().filter(|(_, d)| **d > 0.0);
+            s.merge(&Summary::diagonal(
+                s.width(),
+                s.targets(),
+                rows.map(|(j, d)| (j, root(*d), 0.0)),
+            ))
+        };
+        let front = Self::new(&with(a)?, &with(b)?, intercept)?;
+        Ok(Self { unpenalized: Some((a.clone(), b.clone())), ..front })
     }
 
     /// The point where `a` has preference `weight`. Cost: `O(r p)`.
@@ -114,29 +144,35 @@ impl PairFront {
     }
 
     fn point(&self, weight: f64) -> FrontPoint {
-        let v = self.coordinates(weight);
-        FrontPoint {
-            weight,
-            loss_a: self.a.min_loss + self.a.excess(&v),
-            loss_b: self.b.min_loss + self.b.excess(&v),
-        }
+        let losses = |(a, b): &(Summary, Summary)| {
+            let theta = self.theta(weight).ok()?;
+            Some((a.loss(&theta).ok()?, b.loss(&theta).ok()?))
+        };
+        let (loss_a, loss_b) = self.unpenalized.as_ref().and_then(losses).unwrap_or_else(|| {
+            let v = self.coordinates(weight);
+            (self.a.min_loss + self.a.excess(&v), self.b.min_loss + self.b.excess(&v))
+        });
+        FrontPoint { weight, loss_a, loss_b }
     }
 
     fn coordinates(&self, weight: f64) -> Vec<Vec<f64>> {
         let (wa, wb) = (weight / self.a.n, (1.0 - weight) / self.b.n);
-        (0..self.a.squares.len())
+        (0..self.a.lengths.len())
             .map(|i| {
-                let below = wa * self.a.squares[i] + wb * self.b.squares[i];
+                let (c, s) = (self.a.lengths[i], self.b.lengths[i]);
+                let below = wa * c * c + wb * s * s;
                 (0..self.targets)
                     .map(|k| {
-                        let above = wa * self.a.pull[i][k] + wb * self.b.pull[i][k];
+                        let (at, bt) = (self.a.best[i][k], self.b.best[i][k]);
                         if below > 0.0 {
-                            above / below
-                        } else {
+                            (wa * c * at + wb * s * bt) / below
+                        } else if c > 0.0 {
                             // Only the side without weight sees this direction: leave it at its best.
-                            let sides = [&self.a, &self.b];
-                            let seen = sides.iter().find(|s| s.squares[i] > 0.0);
-                            seen.map_or(0.0, |s| s.pull[i][k] / s.squares[i])
+                            at / c
+                        } else if s > 0.0 {
+                            bt / s
+                        } else {
+                            0.0
                         }
                     })
                     .collect()
@@ -161,11 +197,11 @@ impl PairFront {
     /// Weights are chosen so that neighbouring points are about equally far apart in the plane of the two
     /// losses, each measured in its own range.
     pub fn points(&self, count: usize) -> Vec<FrontPoint> {
+        // A fine sweep in the logit of the weight covers both ends, then equal arc lengths.
+        const FINE: usize = 400;
         if count == 0 {
             return Vec::new();
         }
-        // A fine sweep in the logit of the weight covers both ends, then equal arc lengths.
-        const FINE: usize = 400;
         let mut sweep: Vec<FrontPoint> = vec![self.point(0.0)];
         sweep.extend((0..=FINE).map(|i| {
             let t = -14.0 + 28.0 * i as f64 / FINE as f64;
@@ -267,6 +303,32 @@ fn check(weight: f64) -> Result<()> {
     } else {
         Err(Error::Range { what: "weight", value: weight, must: "between 0 and 1" })
     }
+}
+
+/// `V` that makes both `Q_aV` and `Q_bV` orthogonal, the directions `a` sees best first.
+///
+/// The SVD of `Q_a` alone cannot tell apart directions `b` hardly sees: there `c = √(1 − s²)` is 1 to the last
+/// bit. So the half of the directions `a` dominates is turned once more, by the SVD of what `b` sees of them.
+fn common_directions(qa: &Mat<f64>, qb: &Mat<f64>) -> Result<Mat<f64>> {
+    let stuck = |_| Error::Unsupported {
+        operation: "the front",
+        reason: "the singular values of the pair do not converge".to_owned(),
+    };
+    let r = qa.ncols();
+    let svd = qa.svd().map_err(stuck)?;
+    let mut v = svd.V().to_owned();
+    let size = qa.nrows().min(r);
+    let dominated = (0..size).take_while(|&i| svd.S()[i] * svd.S()[i] > 0.5).count();
+    if dominated > 1 {
+        let seen = qb * v.get(.., ..dominated);
+        let turn = seen.svd().map_err(stuck)?;
+        // What b sees best goes last, so that the order stays the one of a.
+        let w = turn.V();
+        let turned = v.get(.., ..dominated)
+            * Mat::from_fn(dominated, dominated, |i, j| w[(i, dominated - 1 - j)]);
+        v.get_mut(.., ..dominated).copy_from(&turned);
+    }
+    Ok(v)
 }
 
 /// `Q_t` with `R_t = Q_t R`, row space of `R_t` within that of `R`.

@@ -12,7 +12,7 @@
 //! rank the degrees of freedom are the textbook's `m(T−1)` and `N − Tm`.
 
 use crate::error::{Error, Result};
-use crate::learner::{Learner, Preference};
+use crate::learner::{Learner, TaskReport};
 use crate::report::distributions::fisher_survival;
 use crate::report::inference::Covariance;
 use crate::solve::{Penalty, solve};
@@ -37,22 +37,23 @@ pub struct ChowTest {
 ///
 /// # Errors
 /// When the summaries differ in shape or there are fewer than two.
-pub fn chow<'a>(tasks: impl Iterator<Item = &'a Summary> + Clone) -> Result<Vec<ChowTest>> {
-    let first = tasks.clone().next().ok_or(Error::NotLearned)?;
-    if tasks.clone().count() < 2 {
+pub fn chow<'a>(tasks: impl Iterator<Item = &'a Summary>) -> Result<Vec<ChowTest>> {
+    let tasks: Vec<&Summary> = tasks.collect();
+    let first = tasks.first().ok_or(Error::NotLearned)?;
+    if tasks.len() < 2 {
         return Err(Error::Unsupported {
             operation: "a test of conflict",
             reason: "it takes at least two tasks".to_owned(),
         });
     }
-    let pooled = pool(first.width(), first.targets(), tasks.clone().map(|s| (s, 1.0)))?;
-    let ranks: usize = tasks.clone().map(Summary::rank).sum();
+    let pooled = pool(first.width(), first.targets(), tasks.iter().map(|s| (*s, 1.0)))?;
+    let ranks: usize = tasks.iter().map(|s| s.rank()).sum();
     let samples = pooled.n();
     let above = (ranks - pooled.rank()) as f64;
     let below = samples - ranks as f64;
     Ok((0..first.targets())
         .map(|k| {
-            let own: f64 = tasks.clone().map(|s| s.residual()[k]).sum();
+            let own: f64 = tasks.iter().map(|s| s.residual()[k]).sum();
             let extra = (pooled.residual()[k] - own).max(0.0);
             let testable = above > 0.0 && below > 0.0 && own > 0.0;
             let f = testable.then(|| (extra / above) / (own / below));
@@ -171,7 +172,7 @@ pub fn influence(learner: &Learner) -> Result<Vec<Vec<f64>>> {
 /// result for each target, before anything is learned.
 ///
 /// # Errors
-/// When shapes differ, or compact memory was folded under another preference than samples.
+/// When shapes differ, or compact memory was folded with weights other than samples.
 pub fn drift(learner: &Learner, incoming: &Summary) -> Result<Vec<ChowTest>> {
     let memory = match learner.summaries() {
         Some([]) => return Err(Error::NotLearned),
@@ -179,8 +180,14 @@ pub fn drift(learner: &Learner, incoming: &Summary) -> Result<Vec<ChowTest>> {
             let first = &tasks[0];
             pool(first.width(), first.targets(), tasks.iter().map(|s| (s, 1.0)))?
         }
-        None if learner.settings().prefer == Preference::Samples => learner.pooled()?,
         None => {
+            // Folded rows still test as they should where every sample counts the same.
+            let samples = learner.samples();
+            let even = |t: &TaskReport| (t.weight * samples - t.samples).abs() <= 1e-9 * t.samples;
+            if learner.tasks()?.iter().all(even) {
+                let pooled = learner.pooled()?;
+                return against(&pooled.scale(samples / pooled.n())?, incoming);
+            }
             return Err(Error::Unsupported {
                 operation: "the drift test",
                 reason: "compact memory was folded with weights other than samples; use the ledger"
@@ -188,6 +195,10 @@ pub fn drift(learner: &Learner, incoming: &Summary) -> Result<Vec<ChowTest>> {
             });
         }
     };
+    against(&memory, incoming)
+}
+
+fn against(memory: &Summary, incoming: &Summary) -> Result<Vec<ChowTest>> {
     if memory.width() != incoming.width() || memory.targets() != incoming.targets() {
         return Err(Error::Shape {
             what: "the incoming task",
@@ -196,7 +207,7 @@ pub fn drift(learner: &Learner, incoming: &Summary) -> Result<Vec<ChowTest>> {
             found: incoming.width() + incoming.targets(),
         });
     }
-    chow([&memory, incoming].into_iter())
+    chow([memory, incoming].into_iter())
 }
 
 pub(crate) fn per_task(learner: &Learner) -> Result<&[Summary]> {

@@ -10,16 +10,19 @@ use crate::learner::Learner;
 use crate::report::distributions::student_quantile;
 use crate::rows::Rows;
 use crate::solve::{ridge::Spectrum, weights};
-use crate::summary::{Summary, pool};
+use crate::summary::{Summary, dot, pool};
 use crate::theta::Theta;
 
-/// Share of a vector that may lie outside the span of the rows seen before it counts as outside.
+/// Share of what cancels in a cell that may be left over before a row counts as outside the span of
+/// the rows seen. Cell by cell, so that units do not matter.
 const OUTSIDE: f64 = 1e-9;
 
 /// `A_λ⁻¹` in factored form, and the noise level of each target.
 #[derive(Debug, Clone)]
 pub struct Covariance {
-    /// `Tᵀ = Q L` with `A_λ = TᵀT`.
+    /// `T` in echelon form, `A_λ = TᵀT`.
+    root: Summary,
+    /// `Tᵀ = Q L`.
     q: Mat<f64>,
     l: Mat<f64>,
     samples: f64,
@@ -36,7 +39,7 @@ impl Covariance {
         let model = learner.model()?;
         let pooled = learner.pooled()?;
         let intercept = learner.settings().intercept;
-        let samples = learner.samples();
+        let samples = learner.effective_samples()?;
         let pooled = pooled.scale(samples / pooled.n())?;
         let (ridge, standardize) = (model.penalty.ridge(), model.penalty.standardize());
         let spectrum = Spectrum::new(&pooled, intercept, standardize, samples)?;
@@ -56,19 +59,21 @@ impl Covariance {
             .zip(pooled.residual())
             .map(|(e, c)| if freedom > 0.0 { ((e + c) / freedom).sqrt() } else { f64::INFINITY })
             .collect();
-        Ok(Self::from_root(&root, samples, freedom, sigma))
+        Ok(Self::from_root(root, samples, freedom, sigma))
     }
 
-    fn from_root(root: &Summary, samples: f64, freedom: f64, sigma: Vec<f64>) -> Self {
+    fn from_root(root: Summary, samples: f64, freedom: f64, sigma: Vec<f64>) -> Self {
         let transposed = Mat::from_fn(root.width(), root.rank(), |j, i| {
             let (pivot, r, _) = root.row(i);
             if j >= pivot { r[j - pivot] } else { 0.0 }
         });
         let qr = transposed.qr();
-        Self { q: qr.compute_thin_Q(), l: qr.thin_R().to_owned(), samples, freedom, sigma }
+        let (q, l) = (qr.compute_thin_Q(), qr.thin_R().to_owned());
+        Self { root, q, l, samples, freedom, sigma }
     }
 
-    /// Samples behind the model.
+    /// Samples behind the model, as many as its preference makes of them
+    /// ([`Learner::effective_samples`]).
     pub fn samples(&self) -> f64 {
         self.samples
     }
@@ -81,6 +86,12 @@ impl Covariance {
     /// Noise standard deviation of each target; infinite where no degrees of freedom are left.
     pub fn sigma(&self) -> &[f64] {
         &self.sigma
+    }
+
+    /// `xᵀA⁺x`; `None` where `x` is not in the span of the rows seen.
+    fn spread(&self, x: &[f64]) -> Option<f64> {
+        let (a, outside) = self.root.coordinates(x);
+        (outside <= OUTSIDE).then(|| dot(&a, &a))
     }
 
     /// `L⁻¹Qᵀx`: its square is `xᵀA⁺x`.
@@ -102,15 +113,14 @@ impl Covariance {
     /// Standard error of every parameter, `[target][column]`; `None` where the rows seen do not determine
     /// the parameter.
     pub fn standard_errors(&self) -> Vec<Vec<Option<f64>>> {
-        // Rows of Q L⁻ᵀ: A⁺ = (Q L⁻ᵀ)(Q L⁻ᵀ)ᵀ.
-        let mut half = self.q.transpose().to_owned();
-        self.l.solve_upper_triangular_in_place(half.as_mut());
-        let m = self.q.nrows();
+        let m = self.root.width();
+        let mut unit = vec![0.0; m];
         let spread: Vec<Option<f64>> = (0..m)
             .map(|j| {
-                let inside: f64 = (0..self.q.ncols()).map(|i| self.q[(j, i)].powi(2)).sum();
-                let square: f64 = (0..half.nrows()).map(|i| half[(i, j)].powi(2)).sum();
-                (inside > 1.0 - OUTSIDE).then(|| square.sqrt())
+                unit[j] = 1.0;
+                let spread = self.spread(&unit);
+                unit[j] = 0.0;
+                spread.map(f64::sqrt)
             })
             .collect();
         self.sigma
@@ -122,15 +132,7 @@ impl Covariance {
     /// Leverage `xᵀA_λ⁻¹x` of a design row: its mean over the rows learned is `df/N`; far above that, or
     /// infinite, means nothing like it has been seen.
     pub fn leverage(&self, x: &[f64]) -> f64 {
-        let along = self.q.transpose() * Mat::from_fn(x.len(), 1, |j, _| x[j]);
-        let back = &self.q * along;
-        let norm = x.iter().map(|v| v * v).sum::<f64>().sqrt();
-        let outside =
-            x.iter().enumerate().map(|(j, v)| (v - back[(j, 0)]).powi(2)).sum::<f64>().sqrt();
-        if outside > OUTSIDE * norm {
-            return f64::INFINITY;
-        }
-        self.half(x).iter().map(|u| u * u).sum()
+        self.spread(x).unwrap_or(f64::INFINITY)
     }
 }
 

@@ -114,8 +114,14 @@ impl Spectrum {
     }
 
     /// GCV with every target measured in its own variance, so that units do not choose the ridge.
+    ///
+    /// Infinite where no degrees of freedom are left: sample weights may sum to less than the rank, and
+    /// beyond the pole the score would fall again.
     fn relative_gcv(&self, ridge: f64) -> f64 {
         let freedom = self.samples - self.degrees(ridge);
+        if freedom <= 0.0 {
+            return f64::INFINITY;
+        }
         let rss = self.residuals(ridge);
         let shares = rss.iter().zip(&self.total).map(|(r, t)| if *t > 0.0 { r / t } else { 0.0 });
         shares.sum::<f64>() * (self.samples / freedom).powi(2)
@@ -227,17 +233,18 @@ fn with_intercept(w: &Mat<f64>, pooled: &Summary, intercept: bool) -> Theta {
     theta
 }
 
-/// Minimises over a logarithmic grid, then by golden section around the best grid point.
+/// Minimises over a logarithmic grid, then by golden section around the best grid point; where no score
+/// is finite, the upper end.
 fn minimise(range: Option<(f64, f64)>, score: impl Fn(f64) -> f64) -> f64 {
-    let Some((low, high)) = range else { return 0.0 };
     const PER_DECADE: f64 = 4.0;
+    let Some((low, high)) = range else { return 0.0 };
     let steps = ((high / low).log10() * PER_DECADE).ceil() as usize;
     let at = |x: f64| low * 10f64.powf(x / PER_DECADE);
     let best = (0..=steps)
         .map(|i| (i, score(at(i as f64))))
         .filter(|(_, s)| s.is_finite())
         .min_by(|a, b| a.1.total_cmp(&b.1))
-        .map_or(0, |(i, _)| i) as f64;
+        .map_or(steps, |(i, _)| i) as f64;
     let (mut a, mut b) = ((best - 1.0).max(0.0), (best + 1.0).min(steps as f64));
     let golden = (5f64.sqrt() - 1.0) / 2.0;
     for _ in 0..24 {

@@ -17,6 +17,12 @@ use crate::kernel::{self, Source, Triangle};
 /// Fewest digits a removal may leave: `λ_min` of what remains relative to what was there.
 const LEAST_REMAINDER: f64 = 1e-8;
 
+/// Sample counts this near are the same sum, rounded in another order.
+const SAME_SAMPLES: f64 = 64.0 * f64::EPSILON;
+
+/// How near a part must be to the whole to be all of it; earlier removals may have cost eight digits.
+const SAME: f64 = 1e-6;
+
 impl Summary {
     /// The summary of both sets of rows together.
     ///
@@ -90,8 +96,16 @@ impl Summary {
         let values = rest.self_adjoint_eigenvalues(Side::Lower).map_err(|_| Error::Removal {
             reason: "the eigenvalues of the remainder do not converge".to_owned(),
         })?;
-        if n.abs() <= 1e-9 * self.n {
-            return if values.iter().all(|v| v.abs() < 1e-6) {
+        // Z − Aᵀ Z_t: what the others have pulled.
+        let mut z = Mat::from_fn(r, self.p, |i, k| self.row(i).2[k]);
+        z -= a.transpose() * Mat::from_fn(part.rank(), self.p, |i, k| part.row(i).2[k]);
+        if n.abs() <= SAME_SAMPLES * self.n {
+            let same = |k: usize| {
+                let size = self.squares(k).max(part.squares(k));
+                let pulled = (0..r).map(|i| z[(i, k)].powi(2)).sum::<f64>();
+                pulled <= SAME * SAME * size && (self.c[k] - part.c[k]).abs() <= SAME * size
+            };
+            return if values.iter().all(|v| v.abs() <= SAME) && (0..self.p).all(same) {
                 Ok(Summary::empty(self.m, self.p))
             } else {
                 refuse("as many samples as there are, but not the same ones".to_owned())
@@ -115,8 +129,6 @@ impl Summary {
         })?;
         let l = llt.L();
         // R' = Lᵀ R, and L Z' = Z − Aᵀ Z_t.
-        let mut z = Mat::from_fn(r, self.p, |i, k| self.row(i).2[k]);
-        z -= a.transpose() * Mat::from_fn(part.rank(), self.p, |i, k| part.row(i).2[k]);
         l.solve_lower_triangular_in_place(z.as_mut());
         let w = self.m + self.p;
         let mut cells = vec![0.0; r * w];
@@ -134,10 +146,9 @@ impl Summary {
         }
         let mut c = Vec::with_capacity(self.p);
         for k in 0..self.p {
-            let squares = |s: &Summary| s.iter().map(|(_, _, z)| z[k] * z[k]).sum::<f64>();
-            let whole = self.c[k] + squares(self);
+            let whole = self.squares(k);
             let kept: f64 = (0..r).map(|i| z[(i, k)].powi(2)).sum();
-            let rest = whole - part.c[k] - squares(part) - kept;
+            let rest = whole - part.squares(k) - kept;
             if rest < -1e-7 * whole {
                 return refuse(format!(
                     "target {k} of the part has squares the whole lacks: it was never added"
@@ -147,6 +158,11 @@ impl Summary {
         }
         let target_sum = self.target_sum.iter().zip(&part.target_sum).map(|(a, b)| a - b).collect();
         Ok(Self::pack(self.m, self.p, n, self.pivots.clone(), &cells, c, target_sum))
+    }
+
+    /// `Σ w y²` of target `k`.
+    fn squares(&self, k: usize) -> f64 {
+        self.c[k] + self.iter().map(|(_, _, z)| z[k] * z[k]).sum::<f64>()
     }
 
     /// `A = R_t R⁻¹` on the row space of `R`; an error where `R_t` leaves it.
@@ -198,7 +214,7 @@ impl Summary {
     /// # Errors
     /// When `at` is beyond the last column.
     pub fn extend_features(&self, at: usize, count: usize) -> Result<Summary> {
-        self.extended(at, count, self.m, "feature column")?;
+        check_place(at, count, self.m, "feature column")?;
         let mut packed = Vec::with_capacity(self.packed.len() + count * self.rank());
         let mut pivots = Vec::with_capacity(self.rank());
         let mut starts = Vec::with_capacity(self.rank());
@@ -224,7 +240,7 @@ impl Summary {
     /// # Errors
     /// When `at` is beyond the last target.
     pub fn extend_targets(&self, at: usize, count: usize) -> Result<Summary> {
-        self.extended(at, count, self.p, "target")?;
+        check_place(at, count, self.p, "target")?;
         let insert = |values: &[f64]| {
             let mut longer = values[..at].to_vec();
             longer.resize(at + count, 0.0);
@@ -268,23 +284,6 @@ impl Summary {
         }
     }
 
-    fn extended(&self, at: usize, count: usize, length: usize, what: &'static str) -> Result<()> {
-        if at > length {
-            return Err(Error::Shape {
-                what,
-                unit: "places before it",
-                expected: length,
-                found: at,
-            });
-        }
-        u32::try_from(length + count).map(|_| ()).map_err(|_| Error::Shape {
-            what,
-            unit: "columns",
-            expected: length,
-            found: count,
-        })
-    }
-
     fn check_shape(&self, other: &Summary) -> Result<()> {
         if self.m != other.m {
             return Err(Error::Mismatch {
@@ -308,6 +307,19 @@ impl Summary {
         self.c = add(&self.c, &other.c);
         self.target_sum = add(&self.target_sum, &other.target_sum);
     }
+}
+
+/// Can `count` more be put in at `at` of `length`?
+fn check_place(at: usize, count: usize, length: usize, what: &'static str) -> Result<()> {
+    if at > length {
+        return Err(Error::Shape { what, unit: "places before it", expected: length, found: at });
+    }
+    u32::try_from(length + count).map(|_| ()).map_err(|_| Error::Shape {
+        what,
+        unit: "columns",
+        expected: length,
+        found: count,
+    })
 }
 
 fn add(a: &[f64], b: &[f64]) -> Vec<f64> {

@@ -13,6 +13,9 @@ use crate::error::{Error, Result};
 
 const MAGIC: &[u8; 4] = b"PMFS";
 const VERSION: u16 = 1;
+/// Wider than any summary that fits a memory (a full one would be 70 TB): a width is not backed up by
+/// bytes where there are no rows, so it is bounded before anything is made of that size.
+const MOST_COLUMNS: usize = 1 << 22;
 const HEADER: usize = 4 + 2 + 2 + 4 + 4 + 4 + 8;
 
 impl Summary {
@@ -63,7 +66,7 @@ impl Summary {
         };
         let (m, p, r) = (size(8), size(12), size(16));
         let n = f64::from_le_bytes(body[20..28].try_into().expect("eight bytes"));
-        if body[6..8] != [0, 0] || m == 0 || p == 0 || r > m {
+        if body[6..8] != [0, 0] || m == 0 || m > MOST_COLUMNS || p == 0 || r > m {
             return refuse("its sizes make no sense");
         }
         let rest = &body[HEADER..];

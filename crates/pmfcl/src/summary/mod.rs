@@ -186,20 +186,40 @@ impl Summary {
         Ok(gradient)
     }
 
+    /// `‖R‖ (‖R‖‖θ‖ + ‖Z‖) / n`: the size of what cancels in the gradient.
+    pub(crate) fn gradient_size(&self, theta: &Theta) -> f64 {
+        let (mut r2, mut z2) = (0.0, 0.0);
+        for (_, r, z) in self.iter() {
+            r2 += dot(r, r);
+            z2 += dot(z, z);
+        }
+        (r2 * theta.norm() + (r2 * z2).sqrt()) / self.n
+    }
+
     /// `Σ w (y − ȳ)²` of each target.
     pub fn total_squares(&self) -> Vec<f64> {
-        let mut total = self.c.clone();
-        for (_, _, z) in self.iter() {
-            for (t, z) in total.iter_mut().zip(z) {
-                *t += z * z;
-            }
-        }
-        if self.n > 0.0 {
-            for (t, s) in total.iter_mut().zip(&self.target_sum) {
-                *t = (*t - s * s / self.n).max(0.0);
-            }
-        }
-        total
+        (0..self.p)
+            .map(|k| {
+                let sum = self.target_sum[k];
+                // Below an intercept lie the centred targets: its own row is (Σwy)²/n, left out here
+                // instead of taken off again, which would cost the digits of the mean.
+                let mean_row = self.pivots.first() == Some(&0) && {
+                    let (_, r, z) = self.row(0);
+                    let near = |a: f64, b: f64| (a - b).abs() <= 1e-12 * b.abs();
+                    near(r[0] * r[0], self.n) && near(z[k] * r[0], sum)
+                };
+                let squares = |from: usize| -> f64 {
+                    self.c[k] + self.iter().skip(from).map(|(_, _, z)| z[k] * z[k]).sum::<f64>()
+                };
+                if mean_row {
+                    squares(1)
+                } else if self.n > 0.0 {
+                    (squares(0) - sum * sum / self.n).max(0.0)
+                } else {
+                    squares(0)
+                }
+            })
+            .collect()
     }
 
     /// `Σ w x_j²` of every design column.
@@ -211,6 +231,25 @@ impl Summary {
             }
         }
         squares
+    }
+
+    /// `a` with `Rᵀa = x`, so that `‖a‖² = xᵀ(RᵀR)⁺x`, and the largest share of any cell of `x` that is
+    /// left over: 0 to rounding where `x` is in the row space, whatever the units of the columns.
+    pub(crate) fn coordinates(&self, x: &[f64]) -> (Vec<f64>, f64) {
+        let mut left = x.to_vec();
+        let mut size: Vec<f64> = x.iter().map(|v| v.abs()).collect();
+        let mut a = Vec::with_capacity(self.rank());
+        for (pivot, row, _) in self.iter() {
+            let share = left[pivot] / row[0];
+            for ((l, s), r) in left[pivot..].iter_mut().zip(&mut size[pivot..]).zip(row) {
+                *l -= share * r;
+                *s += (share * r).abs();
+            }
+            left[pivot] = 0.0;
+            a.push(share);
+        }
+        let outside = left.iter().zip(&size).filter(|(l, _)| **l != 0.0).map(|(l, s)| l.abs() / s);
+        (a, outside.fold(0.0, f64::max))
     }
 
     /// Another sample count and an offset on `c`, for a loss whose weights are curvatures.

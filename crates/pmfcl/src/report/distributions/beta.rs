@@ -17,8 +17,8 @@ impl Beta {
     /// Both tails at x, where y = 1 − x.
     ///
     /// Iₓ(a, b) = xᵃ yᵇ/B(a, b) · r, with r by the continued fraction of Didonato and Morris
-    /// (TOMS 708), which has positive terms and converges fast on the side of the mean where the
-    /// probability is the smaller one. The other tail is its complement, which then cancels nothing.
+    /// (TOMS 708), which converges fast on the side of the mean where the probability is the
+    /// smaller one. The other tail is its complement, which then cancels nothing.
     ///
     /// Cost: three logarithms of double length and up to some hundred steps.
     pub(super) fn new(a: f64, b: f64, x: Double, y: Double) -> Self {
@@ -32,11 +32,11 @@ impl Beta {
         // λ = a − (a + b)x, positive below the mean; in double length, as it cancels near it.
         let lambda = (Double::from(a) * y - Double::from(b) * x).hi;
         if lambda >= 0.0 {
-            let lower = (density * fraction(a, b, x.hi, y.hi, lambda)).min(1.0);
-            Self { lower, upper: 1.0 - lower, density }
+            let (lower, upper) = tails(density, a, b, x.hi, y.hi, lambda);
+            Self { lower, upper, density }
         } else {
-            let upper = (density * fraction(b, a, y.hi, x.hi, -lambda)).min(1.0);
-            Self { lower: 1.0 - upper, upper, density }
+            let (upper, lower) = tails(density, b, a, y.hi, x.hi, -lambda);
+            Self { lower, upper, density }
         }
     }
 
@@ -96,6 +96,35 @@ fn stirling(z: Double) -> Double {
     let rising = (0..steps).fold(Double::from(1.0), |all, i| all * (z + f64::from(i).into()));
     let main = |z: Double| (z - 0.5.into()) * z.ln() - z;
     Double::from(series) + main(far) - main(z) - rising.ln()
+}
+
+/// The tail at x below the mean, λ ≥ 0, and its complement.
+fn tails(density: f64, a: f64, b: f64, x: f64, y: f64, lambda: f64) -> (f64, f64) {
+    if b < 2.0 && lambda < 1.0 && y <= 0.5 {
+        // Here the terms of the fraction change sign while it is slow, at a cost of up to 100 ε.
+        // The complement's series has positive terms, and what is left of 1 is at least 0.09.
+        let far = (density * series(b, a, y)).min(1.0);
+        (1.0 - far, far)
+    } else {
+        let near = (density * fraction(a, b, x, y, lambda)).min(1.0);
+        (near, 1.0 - near)
+    }
+}
+
+/// r with Iₓ(a, b) = r · xᵃ yᵇ/B(a, b), for x(a + b) < a + 1:
+///
+/// r = 1/a · Σ x(a + b)/(a + 1) · x(a + b + 1)/(a + 2) ⋯
+fn series(a: f64, b: f64, x: f64) -> f64 {
+    let (mut term, mut sum) = (1.0, 1.0);
+    for n in 0..10_000 {
+        let n = f64::from(n);
+        term *= x * (a + b + n) / (a + 1.0 + n);
+        sum += term;
+        if term <= 1e-17 * sum {
+            break;
+        }
+    }
+    sum / a
 }
 
 /// r with Iₓ(a, b) = r · xᵃ yᵇ/B(a, b), for λ = a − (a + b)x ≥ 0.

@@ -1,0 +1,70 @@
+# Two commands for everyone: `make demo` and `make test`. The rest is for contributors.
+# Needs the Rust toolchain, Python 3.11, git and make; everything else is fetched into ./target and ./.venv.
+
+CARGO  ?= cargo
+PYTHON ?= python3
+VENV   := .venv
+TOOLS  := target/tools
+DENY   := $(TOOLS)/bin/cargo-deny
+# A fixed seed: a gate must not be a lottery. `make search` looks with new ones.
+export PROPTEST_RNG_SEED ?= 1
+
+.PHONY: demo test bench fmt fmt-check lint rust-test doc-test docs deny python-lint search clean
+
+demo:            ## the main job on bundled real data; pictures in ./pmfcl-demo
+	$(CARGO) run --release --quiet -p pmfcl-cli -- demo
+
+test: fmt-check lint rust-test doc-test docs python-lint deny  ## everything CI runs, in this order
+
+bench:           ## speed, memory and accuracy; ratios, one run
+	$(CARGO) build --release --quiet -p pmfcl-cli
+	$(MAKE) --no-print-directory $(VENV)/peers
+	for name in kernels conditioning memory scaling; do \
+	  PATH="$(CURDIR)/$(VENV)/bin:$$PATH" target/release/pmfcl bench $$name || exit 1; echo; done
+
+fmt:             ## format everything
+	$(CARGO) fmt --all
+	$(MAKE) --no-print-directory $(VENV)/ruff && $(VENV)/bin/ruff format bench crates && $(VENV)/bin/ruff check --fix bench crates
+
+fmt-check:
+	$(CARGO) fmt --all --check
+
+lint:
+	$(CARGO) clippy --workspace --all-targets --all-features -- -D warnings
+
+# nextest where it is installed, the standard runner elsewhere.
+rust-test:
+	if $(CARGO) nextest --version >/dev/null 2>&1; \
+	then $(CARGO) nextest run --workspace --all-features --no-fail-fast; \
+	else $(CARGO) test --workspace --all-features --no-fail-fast --lib --bins --tests; fi
+
+doc-test:
+	$(CARGO) test --workspace --doc
+
+docs:
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --quiet
+
+python-lint: $(VENV)/ruff
+	$(VENV)/bin/ruff format --check bench crates && $(VENV)/bin/ruff check bench crates
+
+deny: $(DENY)
+	$(DENY) --log-level error check licenses bans sources
+
+search:          ## property tests with new seeds and many cases; not a gate
+	env -u PROPTEST_RNG_SEED PROPTEST_CASES=5000 $(CARGO) test --workspace --release --tests
+
+$(DENY):
+	$(CARGO) install --quiet --locked --root $(TOOLS) cargo-deny@0.20.2
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/ruff: $(VENV)/bin/python
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check 'ruff==0.17.4' && touch $@
+
+# Peers that benchmarks compare with.
+$(VENV)/peers: $(VENV)/bin/python
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check numpy scipy scikit-learn && touch $@
+
+clean:
+	rm -rf target $(VENV) pmfcl-demo

@@ -1,0 +1,104 @@
+//! Does the next task cost what the last one did, and what does a point of the front cost?
+
+use std::time::Instant;
+
+use pmfcl::pareto::PairFront;
+use pmfcl::{Error, Learner, MemoryKind, Penalty, Ridge, Rows, Settings, solve};
+use pmfcl_oracle::Draw;
+
+use crate::Table;
+
+/// Time to learn and solve one more task in compact memory, after 10 and after 1,000 tasks.
+///
+/// # Errors
+/// When the learner refuses the data.
+pub fn next_task(m: usize) -> Result<Table, Error> {
+    let n = 2 * m;
+    let mut learner = Learner::new(Settings {
+        memory: MemoryKind::Compact,
+        ridge: Ridge::Fixed(1e-3),
+        threads: 1,
+        ..Settings::default()
+    })?;
+    let mut draw = Draw::new(4);
+    let (x, y) = (draw.normals(n * m), draw.normals(n));
+    let (x, y) = (Rows::new(&x, m)?, Rows::new(&y, 1)?);
+    let mut learned = 0;
+    let mut table = Table::new(
+        &format!("One more task of {n} rows and {m} columns in compact memory"),
+        &["tasks before", "best µs", "ratio to 10"],
+    );
+    let mut first = 0.0;
+    for before in [10usize, 100, 1000] {
+        while learned < before {
+            learner.learn(&learned.to_string(), x, y)?;
+            learned += 1;
+        }
+        let mut best = f64::INFINITY;
+        for repeat in 0..30 {
+            let mut copy = learner.clone();
+            let clock = Instant::now();
+            copy.learn(&format!("extra {repeat}"), x, y)?;
+            best = best.min(clock.elapsed().as_secs_f64());
+        }
+        if before == 10 {
+            first = best;
+        }
+        table.row([
+            before.to_string(),
+            format!("{:.1}", best * 1e6),
+            format!("{:.2}", best / first),
+        ]);
+    }
+    Ok(table)
+}
+
+/// Time of a front point after the decomposition against a solve of the same preference.
+///
+/// # Errors
+/// When the learner refuses the data.
+pub fn front_point(m: usize) -> Result<Table, Error> {
+    let mut draw = Draw::new(5);
+    let n = 3 * m;
+    let mut learner = Learner::new(Settings { ridge: Ridge::Fixed(0.0), ..Settings::default() })?;
+    for name in ["a", "b"] {
+        let (x, y) = (draw.normals(n * m), draw.normals(n));
+        learner.learn(name, Rows::new(&x, m)?, Rows::new(&y, 1)?)?;
+    }
+    let tasks = learner.summaries().unwrap_or(&[]);
+    let front = PairFront::new(&tasks[0], &tasks[1], true)?;
+    let solved = |w: f64| -> Result<_, Error> {
+        let a = tasks[0].scale(w / tasks[0].n())?;
+        let both = a.merge(&tasks[1].scale((1.0 - w) / tasks[1].n())?)?;
+        let theta = solve(&both, true, Penalty::NONE, None)?.theta;
+        Ok((tasks[0].loss(&theta)?, tasks[1].loss(&theta)?))
+    };
+    // The answers agree before anything is timed.
+    let (point, (a, b)) = (front.at(0.3)?, solved(0.3)?);
+    assert!((point.loss_a - a).abs() < 1e-9 * a && (point.loss_b - b).abs() < 1e-9 * b);
+    let time = |mut f: Box<dyn FnMut() + '_>, count: u32| {
+        let mut best = f64::INFINITY;
+        for _ in 0..10 {
+            let clock = Instant::now();
+            (0..count).for_each(|_| f());
+            best = best.min(clock.elapsed().as_secs_f64() / f64::from(count));
+        }
+        best
+    };
+    let mut sink = 0.0;
+    let by_point = time(Box::new(|| sink += front.at(0.4).map_or(0.0, |p| p.loss_a)), 200);
+    let mut other = 0.0;
+    let by_solve = time(Box::new(|| other += solved(0.4).map_or(0.0, |l| l.0)), 3);
+    let mut table = Table::new(
+        &format!("A point of the front of two tasks, {m} columns"),
+        &["way", "best µs", "ratio"],
+    );
+    table.row(["from the decomposition".into(), format!("{:.2}", by_point * 1e6), "1".into()]);
+    table.row([
+        "merge and solve".into(),
+        format!("{:.2}", by_solve * 1e6),
+        format!("{:.0}", by_solve / by_point),
+    ]);
+    table.note(format!("Check sums {sink:.3e}, {other:.3e}."));
+    Ok(table)
+}

@@ -1,0 +1,237 @@
+//! From sums to a triangle: `XᵀX = RᵀR`, `RᵀZ = XᵀY`.
+//!
+//! Rows of `R` are columns of `L = Rᵀ`, so the row-major triangle *is* the column-major lower factor,
+//! and the decomposition runs where the result will stay.
+
+use faer::dyn_stack::{MemBuffer, MemStack};
+use faer::linalg::cholesky::llt::factor as llt;
+use faer::linalg::matmul::triangular::{self, BlockStructure};
+use faer::linalg::triangular_solve::solve_lower_triangular_in_place;
+use faer::{Accum, MatMut, MatRef, Par, Spec};
+
+use super::{Gram, Triangle};
+
+/// Steps of power iteration: the estimate is within a factor of about two after three.
+const STEPS: usize = 4;
+
+/// The triangle of sums, and an estimate of the condition number of `X` after scaling its columns to
+/// comparable length.
+///
+/// `None` where the sums are not finite or `XᵀX` is not positive definite to working precision.
+/// Features that are zero in all rows give zero rows.
+/// Cost: `m³/3 + m² p` flops.
+pub(crate) fn decompose(gram: &Gram) -> Option<(Triangle, f64)> {
+    if !gram.is_finite() {
+        return None;
+    }
+    let (m, p) = gram.shape();
+    let width = m + p;
+    let mut cells = vec![0.0; m * width];
+    // Powers of two change no digit; they only keep the estimate from measuring units.
+    let scale: Vec<f64> = (0..m).map(|i| unit(gram.xx(i, i))).collect();
+    for i in 0..m {
+        let row = &mut cells[i * width..(i + 1) * width];
+        for j in i..m {
+            row[j] = gram.xx(i, j) * scale[i] * scale[j];
+        }
+        for k in 0..p {
+            row[m + k] = gram.xy(i, k) * scale[i];
+        }
+        if gram.xx(i, i) <= 0.0 {
+            // Stands in for a feature that is always zero; taken out again below.
+            row[i] = 1.0;
+        }
+    }
+    if m <= SMALL {
+        small(m, width, &mut cells)?;
+    } else {
+        large(m, p, &mut cells)?;
+    }
+    if cells.iter().any(|cell| !cell.is_finite()) {
+        return None;
+    }
+    let condition = condition(m, width, &cells);
+    let mut residual: Vec<f64> = (0..p).map(|k| gram.yy(k)).collect();
+    for (i, row) in cells.chunks_exact_mut(width).enumerate() {
+        if gram.xx(i, i) <= 0.0 {
+            row[i] = 0.0;
+        }
+        for (r, s) in row.iter_mut().zip(&scale).skip(i) {
+            *r /= s;
+        }
+        for (rest, z) in residual.iter_mut().zip(&row[m..]) {
+            *rest -= z * z;
+        }
+    }
+    for rest in &mut residual {
+        *rest = rest.max(0.0);
+    }
+    Some((Triangle { m, p, rows: m, cells, residual }, condition))
+}
+
+/// `[R₂ | Z₂]` after `[R₁ | Z₁]`: `R = R₂R₁`, `Z = R₂Z₁ + Z₂`.
+pub(super) fn compose(second: &Triangle, first: &Triangle) -> Triangle {
+    let (m, p, width) = (first.m, first.p, first.m + first.p);
+    let mut cells = vec![0.0; m * width];
+    let a = MatRef::from_column_major_slice(&first.cells, width, m);
+    let b = MatRef::from_column_major_slice(&second.cells, width, m);
+    let out = MatMut::from_column_major_slice_mut(&mut cells, width, m);
+    let (l1, z1) = a.split_at_row(m);
+    let (l2, _) = b.split_at_row(m);
+    let (mut l, mut z) = out.split_at_row_mut(m);
+    triangular::matmul(
+        l.as_mut(),
+        BlockStructure::TriangularLower,
+        Accum::Replace,
+        l1,
+        BlockStructure::TriangularLower,
+        l2,
+        BlockStructure::TriangularLower,
+        1.0,
+        Par::Seq,
+    );
+    if p > 0 {
+        triangular::matmul(
+            z.as_mut(),
+            BlockStructure::Rectangular,
+            Accum::Replace,
+            z1,
+            BlockStructure::Rectangular,
+            l2,
+            BlockStructure::TriangularLower,
+            1.0,
+            Par::Seq,
+        );
+    }
+    for (row, add) in cells.chunks_exact_mut(width).zip(second.cells.chunks_exact(width)) {
+        for k in m..width {
+            row[k] += add[k];
+        }
+    }
+    Triangle { m, p, rows: m, cells, residual: second.residual.clone() }
+}
+
+/// Up to this many features plain loops are faster than a blocked method.
+const SMALL: usize = 12;
+
+fn small(m: usize, width: usize, cells: &mut [f64]) -> Option<()> {
+    for i in 0..m {
+        let (head, tail) = cells.split_at_mut((i + 1) * width);
+        let row = &mut head[i * width..];
+        if row[i] <= 0.0 {
+            return None;
+        }
+        let inverse = 1.0 / row[i].sqrt();
+        for r in &mut row[i..] {
+            *r *= inverse;
+        }
+        for (below, j) in tail.chunks_exact_mut(width).zip(i + 1..m) {
+            let factor = row[j];
+            for (b, r) in below[j..].iter_mut().zip(&row[j..]) {
+                *b -= factor * r;
+            }
+        }
+    }
+    Some(())
+}
+
+fn large(m: usize, p: usize, cells: &mut [f64]) -> Option<()> {
+    let all = MatMut::from_column_major_slice_mut(cells, m + p, m);
+    let (mut lower, targets) = all.split_at_row_mut(m);
+    let params = Spec::default();
+    let mut memory = MemBuffer::new(llt::cholesky_in_place_scratch::<f64>(m, Par::Seq, params));
+    llt::cholesky_in_place(
+        lower.as_mut(),
+        llt::LltRegularization::default(),
+        Par::Seq,
+        MemStack::new(&mut memory),
+        params,
+    )
+    .ok()?;
+    if p > 0 {
+        solve_lower_triangular_in_place(lower.as_ref(), targets.transpose_mut(), Par::Seq);
+    }
+    // The other half has served as scratch.
+    for (i, row) in cells.chunks_exact_mut(m + p).enumerate() {
+        row[..i].fill(0.0);
+    }
+    Some(())
+}
+
+/// The power of two nearest to `1/√square`, 1 for zero.
+fn unit(square: f64) -> f64 {
+    if square > 0.0 { libm::exp2((-0.5 * libm::log2(square)).round()) } else { 1.0 }
+}
+
+/// Estimates `σ_max / σ_min` of the upper triangle in `cells`, by power iteration on `RᵀR` and its
+/// inverse.
+///
+/// Never more than the truth but for rounding, and rarely less than half of it: the start is the
+/// same scrambled vector every time.
+fn condition(m: usize, width: usize, cells: &[f64]) -> f64 {
+    let row = |i: usize| &cells[i * width + i..i * width + m];
+    let start: Vec<f64> = (0..m as u64)
+        .map(|i| {
+            let bits = (i + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40;
+            0.5 + bits as f64 / f64::from(1 << 24)
+        })
+        .zip([1.0, -1.0].into_iter().cycle())
+        .map(|(size, sign)| size * sign)
+        .collect();
+    let mut largest = 0.0;
+    let mut v = start.clone();
+    for _ in 0..STEPS {
+        normalise(&mut v);
+        let mut next = vec![0.0; m];
+        for i in 0..m {
+            let w = dot(row(i), &v[i..]);
+            axpy(w, row(i), &mut next[i..]);
+        }
+        v = next;
+        largest = dot(&v, &v).sqrt();
+    }
+    let mut smallest = 0.0;
+    let mut v = start;
+    for _ in 0..STEPS {
+        normalise(&mut v);
+        for i in 0..m {
+            v[i] /= row(i)[0];
+            let (head, tail) = v.split_at_mut(i + 1);
+            axpy(-head[i], &row(i)[1..], tail);
+        }
+        for i in (0..m).rev() {
+            let explained = dot(&row(i)[1..], &v[i + 1..]);
+            v[i] = (v[i] - explained) / row(i)[0];
+        }
+        smallest = dot(&v, &v).sqrt();
+    }
+    // A triangle too near to singular for the iteration counts as singular.
+    let square = largest * smallest;
+    if square.is_finite() { square.sqrt() } else { f64::INFINITY }
+}
+
+fn normalise(v: &mut [f64]) {
+    let length = dot(v, v).sqrt();
+    for x in v {
+        *x /= length;
+    }
+}
+
+fn dot(a: &[f64], b: &[f64]) -> f64 {
+    let (a, a_rest) = pulp::as_arrays::<8, f64>(a);
+    let (b, b_rest) = pulp::as_arrays::<8, f64>(b);
+    let mut sums = [0.0; 8];
+    for (a, b) in a.iter().zip(b) {
+        for k in 0..8 {
+            sums[k] += a[k] * b[k];
+        }
+    }
+    let rest: f64 = a_rest.iter().zip(b_rest).map(|(a, b)| a * b).sum();
+    sums.iter().sum::<f64>() + rest
+}
+
+fn axpy(factor: f64, from: &[f64], to: &mut [f64]) {
+    for (t, f) in to.iter_mut().zip(from) {
+        *t += factor * f;
+    }
+}

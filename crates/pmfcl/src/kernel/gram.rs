@@ -1,0 +1,229 @@
+//! Sums of products: `XᵀX`, `XᵀY` and the squared norms of `Y`.
+//!
+//! ```text
+//!            X panels                 X panels
+//!          ┌─┬─┬─┬─┐                ┌─┬─┬─┬─┐
+//! X panels │▓│▓│▓│▓│       Y panels │▓│▓│▓│▓│
+//!          │ │▓│▓│▓│                └─┴─┴─┴─┘
+//!          │ │ │▓│▓│       and Σ y² for each target.
+//!          │ │ │ │▓│
+//!          └─┴─┴─┴─┘
+//! ```
+//!
+//! Each ▓ is a 4 × 4 block, kept in one piece. A tile is up to three blocks side by side.
+
+use std::ops::Range;
+
+use pulp::{Simd, WithSimd};
+
+use super::Source;
+use super::strip::{Strip, WIDE, groups};
+use super::tile;
+
+/// Numbers in a block.
+const BLOCK: usize = WIDE * WIDE;
+
+/// Panels on the left that stay in the second-level cache while those on the right pass by.
+const LEFT: usize = 24;
+
+/// `XᵀX` (upper half), `XᵀY` and the squared norm of each column of `Y`, as running sums.
+///
+/// Sums of squares overflow beyond 1e154 and lose digits below 1e-140; [`super::factor`] has no such
+/// limits.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Gram {
+    m: usize,
+    p: usize,
+    /// Blocks `(i, j)`, `i ≤ j`, column of blocks after column of blocks.
+    xx: Vec<f64>,
+    /// Blocks `(k, j)`: targets `4k..` against features `4j..`.
+    yx: Vec<f64>,
+    yy: Vec<f64>,
+}
+
+impl Gram {
+    /// Sums over no rows.
+    pub(crate) fn new(m: usize, p: usize) -> Self {
+        let (x, y) = (m.div_ceil(WIDE), p.div_ceil(WIDE));
+        Self {
+            m,
+            p,
+            xx: vec![0.0; x * (x + 1) / 2 * BLOCK],
+            yx: vec![0.0; y * x * BLOCK],
+            yy: vec![0.0; y * WIDE],
+        }
+    }
+
+    /// Adds the given rows.
+    ///
+    /// The same rows in the same pieces give the same bits, on any number of threads.
+    /// Cost: `n m (m + 2p)` flops.
+    pub(crate) fn add(&mut self, source: &impl Source, rows: Range<usize>) {
+        Strip::new(self.m, self.p).each(source, rows, |strip| self.absorb(strip));
+    }
+
+    /// Adds the rows of one packed strip.
+    pub(super) fn absorb(&mut self, strip: &Strip) {
+        tile::dispatch(Absorb { gram: self, strip });
+    }
+
+    /// Adds the sums over other rows.
+    pub(crate) fn merge(&mut self, other: &Self) {
+        debug_assert_eq!((self.m, self.p), (other.m, other.p));
+        for (mine, theirs) in
+            [(&mut self.xx, &other.xx), (&mut self.yx, &other.yx), (&mut self.yy, &other.yy)]
+        {
+            for (a, b) in mine.iter_mut().zip(theirs) {
+                *a += b;
+            }
+        }
+    }
+
+    /// Features and targets.
+    pub(crate) fn shape(&self) -> (usize, usize) {
+        (self.m, self.p)
+    }
+
+    /// `XᵀX[i][j]`, for `i ≤ j`.
+    pub(crate) fn xx(&self, i: usize, j: usize) -> f64 {
+        debug_assert!(i <= j && j < self.m);
+        self.xx[upper(i / WIDE, j / WIDE) + i % WIDE * WIDE + j % WIDE]
+    }
+
+    /// `XᵀY[i][k]`.
+    pub(crate) fn xy(&self, i: usize, k: usize) -> f64 {
+        let at = k / WIDE * self.m.div_ceil(WIDE) + i / WIDE;
+        self.yx[at * BLOCK + k % WIDE * WIDE + i % WIDE]
+    }
+
+    /// `Σ y²` of target `k`.
+    pub(crate) fn yy(&self, k: usize) -> f64 {
+        self.yy[k]
+    }
+
+    /// Whether no sum has overflowed.
+    pub(crate) fn is_finite(&self) -> bool {
+        // Squares bound all products, so the diagonal tells.
+        (0..self.m).all(|i| self.xx(i, i).is_finite()) && self.yy.iter().all(|s| s.is_finite())
+    }
+}
+
+/// Where block `(i, j)` of the upper half begins.
+fn upper(i: usize, j: usize) -> usize {
+    (j * (j + 1) / 2 + i) * BLOCK
+}
+
+/// [`Gram::absorb`] with the registers of one processor.
+struct Absorb<'a> {
+    gram: &'a mut Gram,
+    strip: &'a Strip,
+}
+
+impl WithSimd for Absorb<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        match S::F64_LANES {
+            4 => self.run::<S, 1>(simd),
+            2 => self.run::<S, 2>(simd),
+            _ => self.run::<S, 4>(simd),
+        }
+    }
+}
+
+impl Absorb<'_> {
+    #[inline(always)]
+    fn run<S: Simd, const V: usize>(self, simd: S) {
+        let Self { gram, strip } = self;
+        let (x, y) = strip.panels();
+        for first in (0..x).step_by(LEFT) {
+            for right in groups(x).filter(|right| right.end > first) {
+                for left in first..right.end.min(first + LEFT) {
+                    // Below the diagonal there is nothing to do.
+                    let from = right.start.max(left);
+                    let at = |j| upper(left, from + j);
+                    match right.end - from {
+                        3 => product::<S, V, 3>(simd, strip, left, from, &mut gram.xx, at),
+                        2 => product::<S, V, 2>(simd, strip, left, from, &mut gram.xx, at),
+                        _ => product::<S, V, 1>(simd, strip, left, from, &mut gram.xx, at),
+                    }
+                }
+                // The panels on the right are at hand: meet the targets now.
+                if first == 0 {
+                    for left in 0..y {
+                        let at = |j| (left * x + right.start + j) * BLOCK;
+                        let (k, from, yx) = (x + left, right.start, &mut gram.yx);
+                        match (right.len(), gram.p - left * WIDE == 1) {
+                            (3, true) => single::<S, V, 3>(simd, strip, k, from, yx, at),
+                            (2, true) => single::<S, V, 2>(simd, strip, k, from, yx, at),
+                            (_, true) => single::<S, V, 1>(simd, strip, k, from, yx, at),
+                            (3, false) => product::<S, V, 3>(simd, strip, k, from, yx, at),
+                            (2, false) => product::<S, V, 2>(simd, strip, k, from, yx, at),
+                            (_, false) => product::<S, V, 1>(simd, strip, k, from, yx, at),
+                        }
+                    }
+                }
+            }
+        }
+        for (k, sums) in gram.yy.chunks_exact_mut(WIDE).enumerate() {
+            squares(strip.panel(x + k), sums);
+        }
+    }
+}
+
+/// Adds the tile of panel `left` against `N` panels from `from` to the blocks that begin `at(0)..`.
+#[inline(always)]
+fn product<S: Simd, const V: usize, const N: usize>(
+    simd: S,
+    strip: &Strip,
+    left: usize,
+    from: usize,
+    blocks: &mut [f64],
+    at: impl Fn(usize) -> usize,
+) {
+    let right = std::array::from_fn(|j| strip.panel(from + j));
+    let sums = tile::outer::<S, V, N>(simd, strip.panel(left), right);
+    for j in 0..N {
+        let block = tile::registers_mut::<S, V>(&mut blocks[at(j)..at(j) + BLOCK]);
+        for (cells, sum) in block.iter_mut().zip(&sums) {
+            for v in 0..V {
+                cells[v] = simd.add_f64s(cells[v], sum[j][v]);
+            }
+        }
+    }
+}
+
+/// As [`product`], where only the first column of panel `left` is in use.
+#[inline(always)]
+fn single<S: Simd, const V: usize, const N: usize>(
+    simd: S,
+    strip: &Strip,
+    left: usize,
+    from: usize,
+    blocks: &mut [f64],
+    at: impl Fn(usize) -> usize,
+) {
+    let right = std::array::from_fn(|j| strip.panel(from + j));
+    let sums = tile::lone::<S, V, N>(simd, strip.panel(left), right);
+    for j in 0..N {
+        let row = &mut tile::registers_mut::<S, V>(&mut blocks[at(j)..at(j) + WIDE])[0];
+        for v in 0..V {
+            row[v] = simd.add_f64s(row[v], sums[j][v]);
+        }
+    }
+}
+
+/// Adds the squared norm of each column of a panel.
+#[inline(always)]
+fn squares(panel: &[f64], sums: &mut [f64]) {
+    let mut part = [0.0; BLOCK];
+    for block in pulp::as_arrays::<BLOCK, f64>(panel).0 {
+        for (s, y) in part.iter_mut().zip(block) {
+            *s += y * y;
+        }
+    }
+    for k in 0..WIDE {
+        sums[k] += (part[k] + part[WIDE + k]) + (part[2 * WIDE + k] + part[3 * WIDE + k]);
+    }
+}

@@ -1,0 +1,315 @@
+//! The kernels against slow arithmetic with twice the digits, which shares no code with them.
+
+use super::*;
+
+mod double;
+mod made;
+
+use double::{Double, least_squares};
+use made::{Made, well_conditioned};
+
+const EPS: f64 = f64::EPSILON;
+
+/// `[X | Y]ᵀ[X | Y]` with twice the digits, rounded at the end.
+fn products(rows: &Made) -> Vec<f64> {
+    let width = rows.m + rows.p;
+    let mut out = vec![0.0; width * width];
+    for i in 0..width {
+        for j in i..width {
+            let terms = rows.cells.chunks_exact(width).map(|row| Double::product(row[i], row[j]));
+            out[i * width + j] = terms.fold(Double::ZERO, |s, t| s + t).high();
+        }
+    }
+    out
+}
+
+/// Asserts that a triangle has the products of the given rows, within `c ε ‖x_i‖ ‖x_j‖`.
+///
+/// A backward error of `γ` in each column changes a product by `2γ`; `γ` is at most a few `m ε`, and
+/// in practice near `√m ε`.
+fn assert_same_products(triangle: &Triangle, rows: &Made) {
+    let (m, p, width) = (rows.m, rows.p, rows.m + rows.p);
+    let truth = products(rows);
+    assert!(triangle.rows <= m.min(rows.n()));
+    assert_eq!(triangle.cells.len(), triangle.rows * width);
+    for i in 0..width {
+        for j in i..width {
+            if i >= m && j > i {
+                continue; // products of two targets are not kept
+            }
+            let cells = triangle.cells.chunks_exact(width);
+            let mut got = cells.map(|r| r[i] * r[j]).sum::<f64>();
+            if i >= m {
+                got += triangle.residual[i - m];
+            }
+            let size = (truth[i * width + i] * truth[j * width + j]).sqrt();
+            let error = (got - truth[i * width + j]).abs();
+            let tolerance = 32.0 * (4.0 + m as f64) * EPS * size;
+            assert!(error <= tolerance, "m={m} p={p}: ({i}, {j}) is off by {error:e} of {size:e}");
+        }
+    }
+    for (i, row) in triangle.cells.chunks_exact(width).enumerate() {
+        assert!(row[i] >= 0.0, "row {i} has a negative diagonal");
+        assert!(row[..i.min(m)].iter().all(|r| r.abs() <= 0.0), "row {i} is not trapezoidal");
+    }
+}
+
+fn factor_all(rows: &Made) -> Triangle {
+    factor(rows.m, rows.p, rows, 0..rows.n())
+}
+
+/// Solves `R θ = z` for the first target.
+fn solve(triangle: &Triangle) -> Vec<f64> {
+    let (m, width) = (triangle.m, triangle.m + triangle.p);
+    let mut theta = vec![0.0; m];
+    for i in (0..m).rev() {
+        let row = &triangle.cells[i * width..(i + 1) * width];
+        let known: f64 = (i + 1..m).map(|j| row[j] * theta[j]).sum();
+        theta[i] = (row[m] - known) / row[i];
+    }
+    theta
+}
+
+/// The same solution by faer's Householder decomposition of `[X | y]`.
+fn solve_by_faer(rows: &Made) -> Vec<f64> {
+    let (m, width) = (rows.m, rows.m + rows.p);
+    let all = faer::Mat::from_fn(rows.n(), width, |i, j| rows.cells[i * width + j]);
+    let qr = all.qr();
+    let r = qr.thin_R();
+    let cells = (0..m).flat_map(|i| (0..width).map(move |j| if j < i { 0.0 } else { r[(i, j)] }));
+    let cells = cells.collect();
+    solve(&Triangle { m, p: rows.p, rows: m, cells, residual: vec![0.0; rows.p] })
+}
+
+fn distance(a: &[f64], b: &[f64]) -> f64 {
+    let square = |x: f64| x * x;
+    let off: f64 = a.iter().zip(b).map(|(a, b)| square(a - b)).sum();
+    (off / b.iter().map(|b| square(*b)).sum::<f64>()).sqrt()
+}
+
+const SHAPES: [(usize, usize, usize); 16] = [
+    (1, 1, 1),
+    (1, 5, 1),
+    (2, 1, 1),
+    (3, 7, 2),
+    (17, 3, 1),
+    (40, 4, 0),
+    (100, 3, 1),
+    (100, 5, 4),
+    (193, 16, 10),
+    (200, 33, 5),
+    (300, 13, 9),
+    (500, 60, 1),
+    (61, 60, 3),
+    (60, 61, 3),
+    (400, 131, 1),
+    (1100, 12, 13),
+];
+
+#[test]
+fn sums_equal_compensated_sums_for_all_shapes() {
+    for (n, m, p) in SHAPES {
+        let rows = well_conditioned(n, m, p);
+        let mut gram = Gram::new(m, p);
+        gram.add(&rows, 0..n);
+        let (truth, width) = (products(&rows), m + p);
+        // n roundings, each at most ε of the sum of sizes.
+        let near = |got: f64, i: usize, j: usize| {
+            let size = (truth[i * width + i] * truth[j * width + j]).sqrt();
+            assert!((got - truth[i * width + j]).abs() <= (n + 4) as f64 * EPS * size);
+        };
+        for i in 0..m {
+            (i..m).for_each(|j| near(gram.xx(i, j), i, j));
+            (0..p).for_each(|k| near(gram.xy(i, k), i, m + k));
+        }
+        (0..p).for_each(|k| near(gram.yy(k), m + k, m + k));
+    }
+}
+
+#[test]
+fn merged_sums_equal_sums_over_all_rows() {
+    let rows = well_conditioned(700, 9, 2);
+    let (mut all, mut one, mut two) = (Gram::new(9, 2), Gram::new(9, 2), Gram::new(9, 2));
+    all.add(&rows, 0..700);
+    one.add(&rows, 0..300);
+    two.add(&rows, 300..700);
+    one.merge(&two);
+    for i in 0..9 {
+        assert!((all.xx(i, i) - one.xx(i, i)).abs() <= 700.0 * EPS * all.xx(i, i));
+    }
+}
+
+#[test]
+fn a_triangle_reproduces_the_products_for_all_shapes() {
+    for (n, m, p) in SHAPES {
+        let rows = well_conditioned(n, m, p);
+        assert_same_products(&factor_all(&rows), &rows);
+    }
+}
+
+#[test]
+fn the_triangle_of_sums_reproduces_the_products() {
+    for (n, m, p) in SHAPES.into_iter().filter(|(n, m, _)| *n >= 2 * m && *n > 10) {
+        let rows = well_conditioned(n, m, p);
+        let mut gram = Gram::new(m, p);
+        gram.add(&rows, 0..n);
+        assert_same_products(&decompose(&gram).unwrap().0, &rows);
+    }
+}
+
+#[test]
+fn stacked_triangles_equal_the_triangle_of_all_rows() {
+    for (n, m, p) in SHAPES {
+        let rows = well_conditioned(n, m, p);
+        for cut in [0, 1, n / 3, n] {
+            let a = factor(m, p, &rows, 0..cut.min(n));
+            let b = factor(m, p, &rows, cut.min(n)..n);
+            assert_same_products(&stack(&a, &b), &rows);
+            assert_same_products(&stack(&b, &a), &rows);
+        }
+    }
+}
+
+#[test]
+fn the_same_rows_give_the_same_bits() {
+    for condition in [1.0, 1e4, 1e9] {
+        let rows = made::with_condition(600, 37, condition, 0.1, 5);
+        let (a, b) = (factor_all(&rows), factor_all(&rows));
+        let bits = |t: &Triangle| t.cells.iter().map(|c| c.to_bits()).collect::<Vec<_>>();
+        assert_eq!(bits(&a), bits(&b));
+    }
+}
+
+#[test]
+fn solutions_are_as_near_to_the_truth_as_householders() {
+    for (n, m) in [(400, 20), (900, 64)] {
+        for power in 0..=8 {
+            for (noise, seed) in [(0.1, 1), (1e-9, 2), (3.0, 3)] {
+                let rows = made::with_condition(n, m, 10f64.powi(power), noise, seed);
+                let truth = least_squares(&rows.cells, m);
+                let ours = distance(&solve(&factor_all(&rows)), &truth);
+                let faer = distance(&solve_by_faer(&rows), &truth);
+                println!("m={m} cond 1e{power} noise {noise:e}: ours {ours:.1e} faer {faer:.1e}");
+                assert!(ours <= 20.0 * faer.max(m as f64 * EPS), "{ours:e} against {faer:e}");
+            }
+        }
+    }
+}
+
+#[test]
+fn solutions_of_stacked_pieces_are_as_near_to_the_truth() {
+    for power in [0, 3, 6, 8] {
+        let rows = made::with_condition(1600, 30, 10f64.powi(power), 0.1, 9);
+        let truth = least_squares(&rows.cells, 30);
+        let pieces = (0..1600).step_by(100).map(|from| factor(30, 1, &rows, from..from + 100));
+        let sum = pieces.fold(Triangle::empty(30, 1), |sum, piece| stack(&sum, &piece));
+        let (ours, faer) =
+            (distance(&solve(&sum), &truth), distance(&solve_by_faer(&rows), &truth));
+        println!("stacked, cond 1e{power}: ours {ours:.1e} faer {faer:.1e}");
+        assert!(ours <= 50.0 * faer.max(30.0 * EPS), "{ours:e} against {faer:e}");
+    }
+}
+
+#[test]
+fn zero_columns_give_zero_rows_and_disturb_nobody() {
+    for common in [0.0, 1e3] {
+        let mut rows = made::correlated(500, 21, 2, common);
+        for row in rows.cells.chunks_exact_mut(23) {
+            row[0] = 0.0;
+            row[7] = 0.0;
+            row[20] = 0.0;
+            row[22] = 0.0;
+        }
+        let triangle = factor_all(&rows);
+        assert_same_products(&triangle, &rows);
+        for i in [0, 7, 20] {
+            assert!(triangle.cells[i * 23..(i + 1) * 23].iter().all(|r| r.abs() <= 0.0));
+        }
+    }
+}
+
+#[test]
+fn equal_columns_keep_their_products() {
+    let mut rows = well_conditioned(300, 12, 1);
+    for row in rows.cells.chunks_exact_mut(13) {
+        row[5] = row[2];
+        row[11] = row[0] + row[1];
+    }
+    assert_same_products(&factor_all(&rows), &rows);
+}
+
+#[test]
+fn columns_of_any_scale_give_the_scaled_triangle() {
+    for (n, m) in [(300, 6), (4, 6), (2500, 50)] {
+        let plain = well_conditioned(n, m, 2);
+        let mut rows = plain.clone();
+        let powers: Vec<i32> = (0..m + 2).map(|j| [500, -500, 0][j % 3]).collect();
+        let width = m + 2;
+        for row in rows.cells.chunks_exact_mut(width) {
+            for (cell, power) in row.iter_mut().zip(&powers) {
+                *cell *= 2f64.powi(*power);
+            }
+        }
+        let triangle = factor_all(&rows);
+        let half = factor(m, 2, &rows, 0..n / 2);
+        let other = factor(m, 2, &rows, n / 2..n);
+        for mut triangle in [stack(&half, &other), triangle] {
+            assert!(triangle.cells.iter().all(|c| c.is_finite()));
+            for row in triangle.cells.chunks_exact_mut(width) {
+                for (cell, power) in row.iter_mut().zip(&powers) {
+                    *cell *= 2f64.powi(-*power);
+                }
+            }
+            for (rest, power) in triangle.residual.iter_mut().zip(&powers[m..]) {
+                *rest = *rest * 2f64.powi(-*power) * 2f64.powi(-*power);
+            }
+            assert_same_products(&triangle, &plain);
+        }
+    }
+}
+
+#[test]
+fn a_large_mean_costs_no_more_than_with_householder() {
+    for mean in [1e3, 1e6, 1e8] {
+        let mut rows = well_conditioned(500, 3, 1);
+        for row in rows.cells.chunks_exact_mut(4) {
+            row[0] = 1.0;
+            row[1] += mean;
+            row[3] += row[1] - mean + 0.5 * row[2];
+        }
+        let truth = least_squares(&rows.cells, 3);
+        let ours = distance(&solve(&factor_all(&rows)), &truth);
+        let faer = distance(&solve_by_faer(&rows), &truth);
+        println!("mean {mean:e}: ours {ours:.1e} faer {faer:.1e}");
+        assert!(ours <= 20.0 * faer.max(3.0 * EPS), "{ours:e} against {faer:e}");
+    }
+}
+
+#[test]
+fn an_exact_fit_leaves_a_residual_of_rounding_only() {
+    for power in [0, 2, 4, 6, 8] {
+        let rows = made::with_condition(800, 24, 10f64.powi(power), 0.0, 4);
+        let triangle = factor_all(&rows);
+        let yy = products(&rows)[25 * 25 - 1];
+        // The target itself is rounded: ε/2 of its size per row. Householder gives a few m ε.
+        let bound = (24.0 * EPS).powi(2) * yy;
+        assert!(triangle.residual[0] <= bound, "{:e} beyond {bound:e}", triangle.residual[0]);
+    }
+}
+
+#[test]
+fn sums_that_overflow_have_no_triangle_and_rows_that_vanish_still_have_one() {
+    let mut rows = well_conditioned(64, 3, 1);
+    rows.cells.iter_mut().for_each(|c| *c *= 1e200);
+    let mut gram = Gram::new(3, 1);
+    gram.add(&rows, 0..64);
+    assert!(decompose(&gram).is_none());
+    assert!(factor_all(&rows).cells.iter().all(|c| c.is_finite()));
+    rows.cells.iter_mut().for_each(|c| *c = *c * 1e-200 * 1e-200);
+    assert!(factor_all(&rows).cells[0] > 1e-200);
+    assert!(factor_all(&rows).cells[0] < 1e-198);
+    let huge = Made { cells: vec![1.7e308; 400], m: 3, p: 1 };
+    assert!(factor_all(&huge).cells.iter().all(|c| !c.is_nan()));
+    let least = Made { cells: vec![5e-324; 400], m: 3, p: 1 };
+    assert!(factor_all(&least).cells.iter().all(|c| !c.is_nan()));
+}
