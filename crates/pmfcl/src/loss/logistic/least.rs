@@ -65,7 +65,10 @@ pub fn least_loss(
     let start = start.map(|s| to_mat(s, m, data.p)).transpose()?;
     let all = data.p;
     let codes = data.labels.clone();
-    let (data, present) = data.only_present_classes();
+    // With an intercept a class without a row can be pushed out of sight, so nothing is lost by leaving it out.
+    // Without one it may have to keep some share, and stays.
+    let (data, present) =
+        if design.intercept() { data.only_present_classes() } else { (data, classes) };
     if present == 1 {
         return Ok(Least { value: 0.0, reached: 0.0, separable: true });
     }
@@ -78,13 +81,24 @@ pub fn least_loss(
             point = given;
         }
     }
-    let (mut best, mut reached, mut whole) = (0.0_f64, point.value, true);
+    let weights: Vec<f64> = (0..problem.data.len()).map(|i| problem.data.weight(i)).collect();
+    let (mut best, mut reached) = (0.0_f64, point.value);
+    let (mut whole, mut may_leave) = (true, true);
     let mut system = System::new(&problem);
     for _ in 0..LIMIT {
+        if point.state.separated && whole {
+            return Ok(Least {
+                value: 0.0,
+                reached: reached.min(point.value) / n,
+                separable: true,
+            });
+        }
         if point.state.separated {
-            // Of the rows that are left; where some were left out, what was certified before stands.
-            let value = if whole { 0.0 } else { best / n };
-            return Ok(Least { value, reached: reached / n, separable: whole });
+            // The rest is, and the others were on the way: look at all of them again, to the end.
+            problem.data.reweigh(weights.clone());
+            point = problem.at(point.theta);
+            (whole, may_leave) = (true, false);
+            continue;
         }
         let Some(d) = tight(&mut system, &problem, &point) else { return Err(overflow()) };
         let certificate = certify(&problem, &point, &d);
@@ -94,7 +108,7 @@ pub fn least_loss(
                 break;
             }
         }
-        if certificate.runaway.iter().any(|r| *r) {
+        if may_leave && certificate.runaway.iter().any(|r| *r) {
             let weights = (0..problem.data.len())
                 .map(|i| if certificate.runaway[i] { 0.0 } else { problem.data.weight(i) })
                 .collect();
