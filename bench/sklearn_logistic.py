@@ -10,7 +10,6 @@ computed here, for both, by NumPy: ‖∇J‖₂ of J = Σ ℓ + ½‖θ‖² (i
 import argparse
 import pathlib
 import subprocess
-import sys
 import tempfile
 import time
 import warnings
@@ -32,58 +31,60 @@ def gradient_norm(x, y, weights, intercept):
     return float(np.sqrt(((p.T @ x + weights) ** 2).sum() + (p.sum(axis=0) ** 2).sum()))
 
 
+def timed(work):
+    wall, processor = time.perf_counter(), time.process_time()
+    result = work()
+    return result, time.perf_counter() - wall, time.process_time() - processor
+
+
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("directory", nargs="?", default=tempfile.mkdtemp(prefix="pmfcl-bench-"))
     parser.add_argument("--tasks", type=int, default=20)
     parser.add_argument("--rows", type=int, default=20_000)
     parser.add_argument("--features", type=int, default=64)
     parser.add_argument("--classes", type=int, default=10)
-    parser.add_argument("--refits", type=int, default=None, help="refit on all data so far after these tasks only")
+    parser.add_argument("--threads", type=int, default=1, help="set OPENBLAS_NUM_THREADS to the same")
+    parser.add_argument("--every", type=int, default=1, help="refit after every so many tasks only, and interpolate")
     a = parser.parse_args()
     directory = pathlib.Path(a.directory)
     program = ROOT / "target/release/examples/logistic_bench"
-    numbers = [str(v) for v in (a.tasks, a.rows, a.features, a.classes)]
+    numbers = [str(v) for v in (a.tasks, a.rows, a.features, a.classes, a.threads)]
     ours = subprocess.run([program, directory, *numbers], check=True, capture_output=True, text=True).stdout
-    print(ours)
+    print(ours, flush=True)
+    lines = [line.split(",") for line in ours.splitlines()]
     x = np.fromfile(directory / "x.f64").reshape(-1, a.features)
     y = np.fromfile(directory / "y.u32", dtype=np.uint32).astype(int)
     n = a.rows
 
     print(f"single task, {n} rows, {a.features} features, {a.classes} classes; scikit-learn {sklearn.__version__}")
-    single = [line.split(",") for line in ours.splitlines() if line.startswith("single")]
-    rows = []
-    for line in single:
-        theta = np.fromfile(directory / f"theta_{line[1]}.f64").reshape(a.classes, -1)
-        rows.append(("pmfcl " + line[1], float(line[2]), gradient_norm(x[:n], y[:n], theta[:, 1:], theta[:, 0])))
-    for solver in ("lbfgs", "newton-cholesky", "newton-cg"):
-        for tol in (1e-4, 1e-6, 1e-8):
-            best = np.inf
-            for _ in range(2):
-                clock = time.perf_counter()
-                model = LogisticRegression(solver=solver, C=1.0, tol=tol, max_iter=10_000).fit(x[:n], y[:n])
-                best = min(best, time.perf_counter() - clock)
-            norm = gradient_norm(x[:n], y[:n], model.coef_, model.intercept_)
-            rows.append((f"scikit-learn {solver} tol={tol:g}", best, norm))
-            sys.stdout.flush()
-    print(f"{'':40s} {'seconds':>9s} {'gradient norm':>14s}")
-    for name, seconds, norm in rows:
-        print(f"{name:40s} {seconds:9.3f} {norm:14.2e}")
+    print(f"{'':36s} {'wall':>8s} {'processor':>10s} {'gradient norm':>14s}")
+    for line in lines:
+        if line[0] == "single":
+            theta = np.fromfile(directory / f"theta_{line[1]}.f64").reshape(a.classes, -1)
+            norm = gradient_norm(x[:n], y[:n], theta[:, 1:], theta[:, 0])
+            print(f"{'pmfcl ' + line[1]:36s} {float(line[2]):8.3f} {float(line[3]):10.3f} {norm:14.2e}")
+    for solver, tol in (("lbfgs", 1e-4), ("lbfgs", 1e-6), ("newton-cholesky", 1e-4), ("newton-cholesky", 1e-6)):
+        make = LogisticRegression(solver=solver, C=1.0, tol=tol, max_iter=10_000)
+        model, wall, processor = timed(lambda: make.fit(x[:n], y[:n]))
+        norm = gradient_norm(x[:n], y[:n], model.coef_, model.intercept_)
+        print(f"{f'scikit-learn {solver} tol={tol:g}':36s} {wall:8.3f} {processor:10.3f} {norm:14.2e}", flush=True)
 
     print("refitted on all rows so far (lbfgs, tol=1e-4), against one pass")
-    total = 0.0
-    for t in range(a.refits or a.tasks):
-        clock = time.perf_counter()
-        LogisticRegression(C=1.0, max_iter=10_000).fit(x[: (t + 1) * n], y[: (t + 1) * n])
-        seconds = time.perf_counter() - clock
-        total += seconds
-        print(f"  task {t}: {seconds:.2f} s")
-        sys.stdout.flush()
-    print(f"scikit-learn in all: {total:.2f} s")
+    after, walls, processors = [], [], []
+    for t in sorted({*range(0, a.tasks, a.every), a.tasks - 1}):
+        make = LogisticRegression(C=1.0, max_iter=10_000)
+        _, wall, processor = timed(lambda: make.fit(x[: (t + 1) * n], y[: (t + 1) * n]))
+        after.append(t), walls.append(wall), processors.append(processor)
+        print(f"  scikit-learn after task {t}: {wall:.2f} s, processor {processor:.2f} s", flush=True)
+    every = np.arange(a.tasks)
+    wall, processor = (np.interp(every, after, v).sum() for v in (walls, processors))
+    print(f"{'':24s} {'wall':>9s} {'processor':>10s} {'first':>7s} {'last':>7s} {'times less':>11s}")
+    print(f"{'scikit-learn':24s} {wall:9.2f} {processor:10.2f} {processors[0]:7.2f} {processors[-1]:7.2f}")
     for scheme in ("sequential", "one-shot"):
-        lines = [line.split(",") for line in ours.splitlines() if line.startswith(scheme)]
-        seconds = [float(line[2]) for line in lines][: a.refits or a.tasks]
-        print(f"pmfcl {scheme}: {sum(seconds):.2f} s, first {seconds[0]:.2f}, last {seconds[-1]:.2f}, ratio {total / sum(seconds):.1f}")
+        w = [float(line[2]) for line in lines if line[0] == scheme]
+        c = [float(line[3]) for line in lines if line[0] == scheme]
+        print(f"{'pmfcl ' + scheme:24s} {sum(w):9.2f} {sum(c):10.2f} {c[0]:7.2f} {c[-1]:7.2f} {processor / sum(c):11.1f}")
 
 
 if __name__ == "__main__":
