@@ -121,7 +121,7 @@ fn logistic_a_single_class_is_reported_as_separable() {
         assert!(fit.separable && fit.theta.norm() < 100.0, "{fit:?}");
     }
     let least = least_loss(&design(3, true), labelled(&x, 3, &[1; 20]), 2, None, 1).unwrap();
-    assert!(least.separable && least.value == 0.0_f64.min(least.value));
+    assert!(least.separable && least.value.abs() < f64::MIN_POSITIVE);
 }
 
 #[test]

@@ -4,7 +4,7 @@
 //! Distances are `‖θ − θ_joint‖ / ‖θ_joint‖`; the plain ones are printed beside them.
 //! The paper's form is Böhning's curvature at each task's own minimum, with a ridge of 1e-6 to make that exist.
 
-use pmfcl::loss::logistic::{Curvature, LabelledRows, Objective, evaluate, expand, fit};
+use pmfcl::loss::logistic::{Curvature, LabelledRows, Objective, columns, evaluate, expand, fit};
 use pmfcl::{Basis, Design, Penalty, Rows, Summary, Theta, solve};
 
 const D: usize = 20;
@@ -42,16 +42,26 @@ impl Table {
         LabelledRows { x: Rows::new(&self.x, D).unwrap(), labels: &self.y, weights: None }
     }
 
-    /// `x = C z`, `C` the Cholesky factor of `½I + ½11ᵀ`; `P(y = 1) = sigmoid(2 xᵀθ/√d)`.
+    /// `x = C z`, `C` the Cholesky factor of `½I + ½11ᵀ`; `P(y = 1) = sigmoid(2 xᵀθ/√d)`, and likewise by softmax
+    /// where `θ` has several columns.
     fn draw(draws: &mut Draws, root: &[Vec<f64>], theta: &[f64], n: usize) -> Self {
         let mut table = Self::default();
         for _ in 0..n {
             let z: Vec<f64> = (0..D).map(|_| draws.normal()).collect();
             let x: Vec<f64> =
                 root.iter().map(|r| r.iter().zip(&z).map(|(a, b)| a * b).sum()).collect();
-            let eta =
-                2.0 * x.iter().zip(theta).map(|(a, b)| a * b).sum::<f64>() / (D as f64).sqrt();
-            table.y.push(u32::from(draws.uniform() < 1.0 / (1.0 + (-eta).exp())));
+            let eta: Vec<f64> = theta
+                .chunks(D)
+                .map(|t| 2.0 * x.iter().zip(t).map(|(a, b)| a * b).sum::<f64>() / (D as f64).sqrt())
+                .collect();
+            table.y.push(if eta.len() == 1 {
+                u32::from(draws.uniform() < 1.0 / (1.0 + (-eta[0]).exp()))
+            } else {
+                // The largest of η plus Gumbel noise is a draw from the softmax.
+                let noisy: Vec<f64> =
+                    eta.iter().map(|e| e - (-draws.uniform().ln()).ln()).collect();
+                (0..eta.len()).max_by(|a, b| noisy[*a].total_cmp(&noisy[*b])).unwrap() as u32
+            });
             table.x.extend(x);
         }
         table
@@ -80,15 +90,17 @@ fn cholesky() -> Vec<Vec<f64>> {
 
 struct Stream {
     design: Design,
+    classes: usize,
     train: Vec<Table>,
     test: Table,
 }
 
 impl Stream {
-    fn new(seed: u64, size: f64, drift: f64, n: usize) -> Self {
+    fn new(seed: u64, classes: usize, size: f64, drift: f64, n: usize) -> Self {
         let mut draws = Draws(seed.wrapping_mul(0x5851_F42D_4C95_7F2D));
         let root = cholesky();
-        let mut theta: Vec<f64> = (0..D).map(|_| size * draws.normal()).collect();
+        let mut theta: Vec<f64> =
+            (0..D * columns(classes)).map(|_| size * draws.normal()).collect();
         let (mut train, mut test) = (Vec::new(), Vec::new());
         for _ in 0..TASKS {
             train.push(Table::draw(&mut draws, &root, &theta, n));
@@ -96,7 +108,7 @@ impl Stream {
             theta.iter_mut().for_each(|t| *t += drift * draws.normal());
         }
         let design = Design::new(Basis::Linear.fix(&[], D).unwrap(), true);
-        Self { design, train, test: Table::join(&test) }
+        Self { design, classes, train, test: Table::join(&test) }
     }
 
     fn fit(&self, table: &Table, past: Option<&Summary>, ridge: f64) -> Theta {
@@ -105,7 +117,7 @@ impl Stream {
         let objective = Objective {
             design: &self.design,
             task: table.rows(),
-            classes: 2,
+            classes: self.classes,
             scale: 1.0,
             past,
             penalty: &penalty,
@@ -116,7 +128,7 @@ impl Stream {
     }
 
     fn expand(&self, table: &Table, anchor: &Theta, curvature: Curvature) -> Summary {
-        expand(&self.design, table.rows(), 2, anchor, curvature, 1).unwrap().summary
+        expand(&self.design, table.rows(), self.classes, anchor, curvature, 1).unwrap().summary
     }
 
     fn joint(&self) -> Theta {
@@ -124,7 +136,7 @@ impl Stream {
     }
 
     fn one_shot(&self, curvature: Curvature, ridge: f64, prior: f64) -> Theta {
-        let mut sum = Summary::empty(D + 1, 1);
+        let mut sum = Summary::empty(D + 1, columns(self.classes));
         for table in &self.train {
             let anchor = self.fit(table, None, ridge);
             sum = sum.merge(&self.expand(table, &anchor, curvature)).unwrap();
@@ -134,8 +146,8 @@ impl Stream {
     }
 
     fn sequential(&self, curvature: Curvature) -> Theta {
-        let mut past = Summary::empty(D + 1, 1);
-        let mut theta = Theta::zeros(D + 1, 1);
+        let mut past = Summary::empty(D + 1, columns(self.classes));
+        let mut theta = Theta::zeros(D + 1, columns(self.classes));
         for table in &self.train {
             theta = self.fit(table, Some(&past), PRIOR);
             past = past.merge(&self.expand(table, &theta, curvature)).unwrap();
@@ -144,12 +156,17 @@ impl Stream {
     }
 
     fn log_loss(&self, theta: &Theta) -> f64 {
-        evaluate(&self.design, self.test.rows(), 2, theta, 1).unwrap().0
+        evaluate(&self.design, self.test.rows(), self.classes, theta, 1).unwrap().0
     }
 }
 
 /// Mean relative distance to the joint parameters and mean log-loss above the joint one, for every method.
-fn compare(title: &str, size: f64, drift: f64, n: usize) -> Vec<(&'static str, f64, f64)> {
+fn compare(
+    title: &str,
+    classes: usize,
+    (size, drift): (f64, f64),
+    n: usize,
+) -> Vec<(&'static str, f64, f64)> {
     let share = PRIOR / TASKS as f64;
     type Method = Box<dyn Fn(&Stream) -> Theta>;
     let methods: Vec<(&'static str, Method)> = vec![
@@ -172,7 +189,7 @@ fn compare(title: &str, size: f64, drift: f64, n: usize) -> Vec<(&'static str, f
     let mut sums = vec![(0.0, 0.0, 0.0); methods.len()];
     let mut joint_loss = 0.0;
     for seed in 1..=SEEDS {
-        let stream = Stream::new(seed, size, drift, n);
+        let stream = Stream::new(seed, classes, size, drift, n);
         let joint = stream.joint();
         let base = stream.log_loss(&joint);
         joint_loss += base / SEEDS as f64;
@@ -199,7 +216,7 @@ fn row(rows: &[(&'static str, f64, f64)], name: &str) -> (f64, f64) {
 
 #[test]
 fn logistic_conflicting_tasks_stay_near_joint_training() {
-    let rows = compare("conflicting tasks", 1.0, 1.0, 400);
+    let rows = compare("conflicting tasks", 2, (1.0, 1.0), 400);
     let (hessian, sharp) = (row(&rows, "hessian sequential"), row(&rows, "sharp one-shot"));
     let paper = row(&rows, "paper: bohning one-shot, ridge 1e-6");
     assert!(hessian.0 <= 0.2, "{hessian:?}");
@@ -209,9 +226,19 @@ fn logistic_conflicting_tasks_stay_near_joint_training() {
 
 #[test]
 fn logistic_separable_tasks_stay_near_joint_training() {
-    let rows = compare("separable tasks", 4.0, 2.0, 60);
+    let rows = compare("separable tasks", 2, (4.0, 2.0), 60);
     let (blend, paper) =
         (row(&rows, "blend sequential"), row(&rows, "paper: bohning one-shot, ridge 1e-6"));
     assert!(blend.1 <= 0.02, "{blend:?}");
     assert!(paper.1 > 1.0, "{paper:?}");
+}
+
+#[test]
+fn softmax_conflicting_tasks_stay_near_joint_training() {
+    let rows = compare("conflicting tasks, six classes", 6, (1.0, 1.0), 400);
+    let (hessian, sharp) = (row(&rows, "hessian sequential"), row(&rows, "sharp one-shot"));
+    let paper = row(&rows, "paper: bohning one-shot, ridge 1e-6");
+    // No outside number to meet: the order of the methods is what the guide's advice rests on.
+    assert!(hessian.0 < sharp.0 && sharp.0 < paper.0, "{hessian:?} {sharp:?} {paper:?}");
+    assert!(hessian.1 < 0.05 && hessian.1 < sharp.1 && sharp.1 < paper.1, "{hessian:?} {sharp:?}");
 }

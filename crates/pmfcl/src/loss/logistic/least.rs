@@ -32,6 +32,8 @@ use crate::theta::Theta;
 const GAP: f64 = 1e-7;
 /// Newton steps in all.
 const LIMIT: usize = 60;
+/// Precision of the step a certificate is made from.
+const TIGHT: f64 = 1e-8;
 /// A row this sure that still moves on is one the parameters run away from.
 const SURE: f64 = 1e-5;
 
@@ -106,7 +108,10 @@ pub fn least_loss(
         let mut d = system.direction(&problem, &point, forcing).ok_or_else(overflow)?;
         // The gap a certificate would leave is about the gain of the step.
         if stuck || -inner(&point.gradient, &d) <= GAP / 2.0 * point.value {
-            d = tight(&mut system, &problem, &point).ok_or_else(overflow)?;
+            if !system.exact() {
+                // The gradient is small already; what is left of it now is rounding.
+                d = system.direction(&problem, &point, TIGHT).ok_or_else(overflow)?;
+            }
             let certificate = certify(&problem, &point, &d);
             if certificate.feasible {
                 best = best.max(certificate.entropy - certificate.rounding);
@@ -135,15 +140,6 @@ pub fn least_loss(
         }
     }
     Ok(Least { value: best / n, reached: reached / n, separable: false })
-}
-
-/// The Newton step, refined once: the conditions on `q` hold as exactly as the system is solved.
-fn tight(system: &mut System, problem: &Problem<'_>, point: &Point) -> Option<Mat<f64>> {
-    let mut d = system.direction(problem, point, 1e-12)?;
-    let mut rest = point.clone();
-    add(&mut rest.gradient, 1.0, &problem.multiply(point, &d));
-    add(&mut d, 1.0, &system.direction(problem, &rest, 1e-6)?);
-    Some(d)
 }
 
 struct Certificate {
