@@ -23,7 +23,9 @@ const LEAST: f64 = 1e-10;
 ///
 /// The softmax Hessian of a row, `diag(p) − ppᵀ`, is not a multiple of `I − 11ᵀ/K`, and the full `Km × Km` matrix does
 /// not fit a summary with one `R`. The multiple nearest to it in Frobenius norm is its trace over that of the
-/// projector, the mean of its `K − 1` eigenvalues: `(1 − Σp²)/(K − 1)`. Exact for `K = 2` and for even odds.
+/// projector, the mean of its `K − 1` eigenvalues: `(1 − Σp²)/(K − 1)`. Exact for `K = 2` and for even odds. Measured on
+/// five kinds of drifting streams of six classes it is also the best candidate: in the sequential scheme its log-loss above
+/// joint training is about half that of the root mean square of the eigenvalues and a sixth of that of the largest.
 ///
 /// Paper: Lemma E.1 (`lem:bohning-multiclass`) for `bohning`; the paper's Fisher diagonal is no bound (erratum).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -7,6 +7,7 @@ use faer::Mat;
 use super::LabelledRows;
 use super::curvature::logistic;
 use super::data::{Data, add_outer, predictors, sum};
+use super::exponential::exponentials;
 use crate::error::{Error, Result};
 use crate::summary::Design;
 use crate::theta::Theta;
@@ -28,7 +29,9 @@ pub fn evaluate(
     let data = Data::new(design, task, classes, threads)?;
     let state = data.at(&to_mat(theta, data.m, data.p)?);
     let mut gradient = to_theta(&state.gradient);
-    gradient.cells_mut().iter_mut().for_each(|g| *g /= data.total);
+    for g in gradient.cells_mut() {
+        *g /= data.total;
+    }
     Ok((state.value / data.total, gradient))
 }
 
@@ -56,9 +59,7 @@ pub fn probabilities(eta: &[f64], classes: usize, out: &mut [f64]) {
         }
         return;
     }
-    for (out, eta) in out.chunks_exact_mut(classes).zip(eta.chunks_exact(p)) {
-        softmax(eta, out);
-    }
+    softmax(eta, p, out, |_, _, _| ());
 }
 
 /// What one pass over the rows says at a parameter, on the sum scale.
@@ -108,18 +109,22 @@ impl Data<'_> {
     /// Turns predictors into weighted residuals `w(p − y)`; returns the loss of the block.
     fn binary(&self, span: &Range<usize>, eta: &mut [f64], spread: &mut [f64]) -> (f64, bool) {
         let (mut value, mut separated) = (0.0, true);
+        // One exponential, e^{−|η|}, gives loss, residual and spread.
+        for (s, eta) in spread.iter_mut().zip(&*eta) {
+            *s = -eta.abs();
+        }
+        exponentials(spread);
         for ((i, eta), spread) in span.clone().zip(eta).zip(spread) {
-            let w = self.weight(i);
+            let (w, e) = (self.weight(i), *spread);
             // The margin: positive where the row is on its own side.
             let side = if self.labels[i] == 1 { 1.0 } else { -1.0 };
             let margin = side * *eta;
-            // One exponential: e^{−|margin|} gives loss, residual and spread.
-            let e = (-margin.abs()).exp();
-            let small = e / (1.0 + e);
-            let miss = if margin >= 0.0 { small } else { 1.0 / (1.0 + e) };
+            let large = 1.0 / (1.0 + e);
+            let small = e * large;
+            let miss = if margin >= 0.0 { small } else { large };
             value += w * (e.ln_1p() + (-margin).max(0.0));
             separated &= margin > 0.0 || w == 0.0;
-            *spread = small / (1.0 + e);
+            *spread = small * large;
             *eta = -w * side * miss;
         }
         (value, separated)
@@ -127,24 +132,27 @@ impl Data<'_> {
 
     /// The same for softmax; `spread` gets the probabilities.
     fn softmax(&self, span: &Range<usize>, eta: &mut [f64], spread: &mut [f64]) -> (f64, bool) {
+        let (p, start) = (self.p, span.start);
         let (mut value, mut separated) = (0.0, true);
-        let rows = eta.chunks_exact_mut(self.p).zip(spread.chunks_exact_mut(self.p));
-        for (i, (eta, p)) in span.clone().zip(rows) {
+        softmax(eta, p, spread, |b, top, others| {
+            let (w, y) = (self.weight(start + b), self.labels[start + b] as usize);
+            let row = &eta[b * p..(b + 1) * p];
+            value += w * (others.ln_1p() + (row[top] - row[y]));
+            let alone = || row.iter().enumerate().all(|(k, e)| k == y || *e < row[y]);
+            separated &= w == 0.0 || (y == top && alone());
+        });
+        let rows = eta.chunks_exact_mut(p).zip(spread.chunks_exact(p));
+        for (i, (residual, shares)) in span.clone().zip(rows) {
             let (w, y) = (self.weight(i), self.labels[i] as usize);
-            let (top, others) = softmax(eta, p);
-            value += w * (others.ln_1p() + (eta[top] - eta[y]));
-            let miss: f64 = if y == top {
-                // 1 − p_y as the sum of the others: full precision for a row that is sure and right.
-                others / (1.0 + others)
-            } else {
-                1.0 - p[y]
-            };
-            separated &= w == 0.0
-                || (y == top && eta.iter().enumerate().all(|(k, e)| k == y || *e < eta[y]));
-            for (e, p) in eta.iter_mut().zip(&*p) {
-                *e = w * p;
+            // 1 − p_y as the sum of the others: full precision for a row that is sure and right.
+            let mut miss = 0.0;
+            for (k, (r, share)) in residual.iter_mut().zip(shares).enumerate() {
+                *r = w * share;
+                if k != y {
+                    miss += share;
+                }
             }
-            eta[y] = -w * miss;
+            residual[y] = -w * miss;
         }
         (value, separated)
     }
@@ -156,22 +164,31 @@ struct Part {
     separated: bool,
 }
 
-/// Writes the softmax of `eta`; returns the largest entry's place and `Σ_{others} e^{η − η_top}`.
-pub(super) fn softmax(eta: &[f64], out: &mut [f64]) -> (usize, f64) {
-    let top = (0..eta.len()).fold(0, |best, k| if eta[k] > eta[best] { k } else { best });
-    let largest = eta[top];
-    let mut others = 0.0;
-    for (out, e) in out.iter_mut().zip(eta) {
-        *out = (e - largest).exp();
-    }
-    for (k, e) in out.iter().enumerate() {
-        if k != top {
-            others += e;
+/// Writes the softmax of rows of `p` predictors, and tells `each` row's number, the place of its largest
+/// entry and `Σ_{others} e^{η − η_top}`.
+pub(super) fn softmax(
+    eta: &[f64],
+    p: usize,
+    out: &mut [f64],
+    mut each: impl FnMut(usize, usize, f64),
+) {
+    let top = |eta: &[f64]| (0..p).fold(0, |best, k| if eta[k] > eta[best] { k } else { best });
+    for (out, eta) in out.chunks_exact_mut(p).zip(eta.chunks_exact(p)) {
+        let largest = eta[top(eta)];
+        for (out, e) in out.iter_mut().zip(eta) {
+            *out = e - largest;
         }
     }
-    let scale = 1.0 / (1.0 + others);
-    out.iter_mut().for_each(|p| *p *= scale);
-    (top, others)
+    exponentials(out);
+    for (i, (out, eta)) in out.chunks_exact_mut(p).zip(eta.chunks_exact(p)).enumerate() {
+        let top = top(eta);
+        let others: f64 = out[..top].iter().sum::<f64>() + out[top + 1..].iter().sum::<f64>();
+        let scale = 1.0 / (1.0 + others);
+        for v in out.iter_mut() {
+            *v *= scale;
+        }
+        each(i, top, others);
+    }
 }
 
 /// Parameters as a matrix, of the shape asked for.

@@ -63,21 +63,24 @@ fn row_weights(data: &Data<'_>, theta: &Mat<f64>, curvature: Curvature) -> Vec<f
     let mut weights = vec![0.0; data.len()];
     data.each_chunk_with(&mut weights, 1, |chunk, weights| {
         let start = chunk.start;
-        let mut eta = Vec::new();
-        let mut shares = vec![0.0; p];
+        let (mut eta, mut shares) = (Vec::new(), Vec::new());
         for span in data.blocks(chunk) {
             eta.resize(span.len() * p, 0.0);
+            shares.resize(span.len() * p, 0.0);
             predictors(data.rows(&span), theta, &mut eta);
-            for (i, eta) in span.zip(eta.chunks_exact(p)) {
-                let c = if p == 1 {
-                    curvature.binary(eta[0], i)
-                } else {
-                    // logit of the largest probability: −log of the sum of the others over it.
-                    let (_, others) = softmax(eta, &mut shares);
-                    let xi = if others > 0.0 { -others.ln() } else { gap(eta) };
-                    curvature.softmax(&shares, xi, i)
-                };
-                weights[i - start] = data.weight(i) * c;
+            let weights = &mut weights[span.start - start..span.end - start];
+            if p == 1 {
+                for ((i, eta), weight) in span.zip(&eta).zip(weights) {
+                    *weight = data.weight(i) * curvature.binary(*eta, i);
+                }
+                continue;
+            }
+            // logit of the largest probability: −log of the sum of the others over it.
+            softmax(&eta, p, &mut shares, |b, _, others| weights[b] = -others.ln());
+            let rows = eta.chunks_exact(p).zip(shares.chunks_exact(p));
+            for ((i, (eta, shares)), weight) in span.zip(rows).zip(weights) {
+                let xi = if weight.is_finite() { *weight } else { gap(eta) };
+                *weight = data.weight(i) * curvature.softmax(shares, xi, i);
             }
         }
     });

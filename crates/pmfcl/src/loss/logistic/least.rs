@@ -19,10 +19,11 @@ use faer::Mat;
 
 use super::LabelledRows;
 use super::conjugate::add;
+use super::curvature::logistic;
 use super::data::{Data, predictors};
 use super::evaluate::{centre, to_mat};
 use super::newton::{System, overflow, step};
-use super::objective::{Point, Problem};
+use super::objective::{Point, Problem, inner};
 use crate::error::Result;
 use crate::summary::Design;
 use crate::theta::Theta;
@@ -31,6 +32,8 @@ use crate::theta::Theta;
 const GAP: f64 = 1e-7;
 /// Newton steps in all.
 const LIMIT: usize = 60;
+/// Precision of the step a certificate is made from.
+const TIGHT: f64 = 1e-8;
 /// A row this sure that still moves on is one the parameters run away from.
 const SURE: f64 = 1e-5;
 
@@ -65,7 +68,10 @@ pub fn least_loss(
     let start = start.map(|s| to_mat(s, m, data.p)).transpose()?;
     let all = data.p;
     let codes = data.labels.clone();
-    let (data, present) = data.only_present_classes();
+    // With an intercept a class without a row can be pushed out of sight, so nothing is lost by leaving it out.
+    // Without one it may have to keep some share, and stays.
+    let (data, present) =
+        if design.intercept() { data.only_present_classes() } else { (data, classes) };
     if present == 1 {
         return Ok(Least { value: 0.0, reached: 0.0, separable: true });
     }
@@ -78,47 +84,62 @@ pub fn least_loss(
             point = given;
         }
     }
-    let (mut best, mut reached, mut whole) = (0.0_f64, point.value, true);
+    let weights: Vec<f64> = (0..problem.data.len()).map(|i| problem.data.weight(i)).collect();
+    let (mut best, mut reached) = (0.0_f64, point.value);
+    let (mut whole, mut may_leave) = (true, true);
     let mut system = System::new(&problem);
+    let mut stuck = false;
     for _ in 0..LIMIT {
-        if point.state.separated {
-            // Of the rows that are left; where some were left out, what was certified before stands.
-            let value = if whole { 0.0 } else { best / n };
-            return Ok(Least { value, reached: reached / n, separable: whole });
+        if point.state.separated && whole {
+            return Ok(Least {
+                value: 0.0,
+                reached: reached.min(point.value) / n,
+                separable: true,
+            });
         }
-        let Some(d) = tight(&mut system, &problem, &point) else { return Err(overflow()) };
-        let certificate = certify(&problem, &point, &d);
-        if certificate.feasible {
-            best = best.max(certificate.entropy - certificate.rounding);
-            if point.value - best <= GAP * point.value {
+        if point.state.separated {
+            // The rest is, and the others were on the way: look at all of them again, to the end.
+            problem.data.reweigh(weights.clone());
+            point = problem.at(point.theta);
+            (whole, may_leave) = (true, false);
+            continue;
+        }
+        let forcing = problem.relative(&point.gradient).sqrt().min(0.1);
+        let mut d = system.direction(&problem, &point, forcing).ok_or_else(overflow)?;
+        // The gap a certificate would leave is about the gain of the step.
+        if stuck || -inner(&point.gradient, &d) <= GAP / 2.0 * point.value {
+            if !system.exact() {
+                // The gradient is small already; what is left of it now is rounding.
+                d = system.direction(&problem, &point, TIGHT).ok_or_else(overflow)?;
+            }
+            let certificate = certify(&problem, &point, &d);
+            if certificate.feasible {
+                best = best.max(certificate.entropy - certificate.rounding);
+                if stuck || point.value - best <= GAP * point.value {
+                    break;
+                }
+            }
+            if may_leave && certificate.runaway.iter().any(|r| *r) {
+                let left = |i| if certificate.runaway[i] { 0.0 } else { problem.data.weight(i) };
+                let left = (0..problem.data.len()).map(left).collect();
+                problem.data.reweigh(left);
+                point = problem.at(point.theta);
+                (whole, stuck) = (false, false);
+                continue;
+            }
+            if stuck {
                 break;
             }
         }
-        if certificate.runaway.iter().any(|r| *r) {
-            let weights = (0..problem.data.len())
-                .map(|i| if certificate.runaway[i] { 0.0 } else { problem.data.weight(i) })
-                .collect();
-            problem.data.reweigh(weights);
-            point = problem.at(point.theta);
-            whole = false;
-            continue;
+        match step(&problem, &point, &d, 1.0) {
+            Some(next) => point = next,
+            None => stuck = true,
         }
-        let Some(next) = step(&problem, &point, &d, 1.0) else { break };
-        point = next;
         if whole {
             reached = reached.min(point.value);
         }
     }
     Ok(Least { value: best / n, reached: reached / n, separable: false })
-}
-
-/// The Newton step, refined once: the conditions on `q` hold as exactly as the system is solved.
-fn tight(system: &mut System, problem: &Problem<'_>, point: &Point) -> Option<Mat<f64>> {
-    let mut d = system.direction(problem, point, 1e-12)?;
-    let mut rest = point.clone();
-    add(&mut rest.gradient, 1.0, &problem.multiply(point, &d));
-    add(&mut d, 1.0, &system.direction(problem, &rest, 1e-6)?);
-    Some(d)
 }
 
 struct Certificate {
@@ -147,10 +168,12 @@ fn certify(problem: &Problem<'_>, point: &Point, d: &Mat<f64>) -> Certificate {
                 if w == 0.0 {
                     continue;
                 }
+                let y = data.labels[i] as usize;
                 let row = if p == 1 {
-                    moved(&[0.0, eta[0]], &[0.0, a[0]], data.labels[i])
+                    let shares = [logistic(-eta[0]), logistic(eta[0])];
+                    moved(&[0.0, eta[0]], &shares, &[0.0, a[0]], y)
                 } else {
-                    moved(eta, a, data.labels[i])
+                    moved(eta, &point.state.spread[i * p..(i + 1) * p], a, y)
                 };
                 feasible &= row.feasible;
                 entropy += w * row.entropy;
@@ -182,26 +205,24 @@ struct Moved {
 }
 
 /// `q_k = p_k (1 + a_k − ā)` of one row, its entropy, and whether the row is being run away from.
-fn moved(eta: &[f64], a: &[f64], label: u32) -> Moved {
-    let largest = eta.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    let sum: f64 = eta.iter().map(|e| (e - largest).exp()).sum();
-    let log = largest + sum.ln();
-    let mean: f64 = eta.iter().zip(a).map(|(e, a)| (e - log).exp() * a).sum();
-    let y = label as usize;
-    let (mut feasible, mut entropy, mut miss, mut move_of_miss) = (true, 0.0, 0.0, 0.0);
-    for (k, (e, a)) in eta.iter().zip(a).enumerate() {
-        let (p, factor) = ((e - log).exp(), 1.0 + a - mean);
+fn moved(eta: &[f64], shares: &[f64], a: &[f64], y: usize) -> Moved {
+    let top = (0..eta.len()).fold(0, |best, k| if eta[k] > eta[best] { k } else { best });
+    let log = eta[top] - shares[top].ln();
+    let mean: f64 = shares.iter().zip(a).map(|(p, a)| p * a).sum();
+    let (mut feasible, mut entropy, mut miss, mut change) = (true, 0.0, 0.0, 0.0);
+    for (k, ((e, p), a)) in eta.iter().zip(shares).zip(a).enumerate() {
+        let move_of = a - mean;
         if k != y {
             miss += p;
-            move_of_miss += p * (a - mean);
+            change += p * move_of;
         }
-        if factor > 0.0 {
-            entropy -= p * factor * ((e - log) + factor.ln());
+        if move_of > -1.0 {
+            entropy -= p * (1.0 + move_of) * ((e - log) + move_of.ln_1p());
         } else {
-            feasible &= factor == 0.0;
+            feasible &= *p == 0.0;
         }
     }
-    Moved { feasible, entropy, runaway: miss < SURE && move_of_miss < -0.5 * miss }
+    Moved { feasible, entropy, runaway: miss < SURE && change < -0.5 * miss }
 }
 
 /// The columns of classes that occur, in the gauge of the smaller problem.

@@ -33,6 +33,7 @@ mod curvature;
 mod data;
 mod evaluate;
 mod expand;
+mod exponential;
 mod factor;
 mod least;
 mod newton;

@@ -114,6 +114,11 @@ impl System {
         }
     }
 
+    /// Whether a direction is exact whatever precision was asked for.
+    pub(super) fn exact(&self) -> bool {
+        matches!(self, Self::Whole)
+    }
+
     /// The Newton direction; `None` when the curvature is not finite.
     pub(super) fn direction(
         &mut self,
