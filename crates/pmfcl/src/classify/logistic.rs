@@ -73,6 +73,10 @@ impl LogisticHead {
 }
 
 impl Head for LogisticHead {
+    fn exact(&self) -> bool {
+        false
+    }
+
     fn solve(&self, pooled: &Summary, samples: f64, _: f64) -> Result<Model> {
         let (m, p) = (pooled.width(), pooled.targets());
         let penalty = self.penalty(pooled.n(), samples);
