@@ -31,8 +31,9 @@ pub(crate) fn decompose(gram: &Gram) -> Option<(Triangle, f64)> {
     let scale: Vec<f64> = (0..m).map(|i| unit(gram.xx(i, i))).collect();
     for i in 0..m {
         let row = &mut cells[i * width..(i + 1) * width];
-        for j in i..m {
-            row[j] = gram.xx(i, j) * scale[i] * scale[j];
+        gram.xx_from(i, &mut row[i..m]);
+        for (cell, s) in row[i..m].iter_mut().zip(&scale[i..]) {
+            *cell = *cell * scale[i] * s;
         }
         for k in 0..p {
             row[m + k] = gram.xy(i, k) * scale[i];

@@ -90,6 +90,21 @@ impl Gram {
         self.xx[upper(i / WIDE, j / WIDE) + i % WIDE * WIDE + j % WIDE]
     }
 
+    /// Writes `XᵀX[i][i..]`.
+    pub(super) fn xx_from(&self, i: usize, out: &mut [f64]) {
+        debug_assert_eq!(out.len(), self.m - i);
+        let skip = i % WIDE;
+        for (q, cells) in (i / WIDE..).zip(0..(skip + out.len()).div_ceil(WIDE)) {
+            let row = &self.xx[upper(i / WIDE, q) + skip * WIDE..][..WIDE];
+            for (j, cell) in row.iter().enumerate() {
+                let at = cells * WIDE + j;
+                if at >= skip && at - skip < out.len() {
+                    out[at - skip] = *cell;
+                }
+            }
+        }
+    }
+
     /// `XᵀY[i][k]`.
     pub(crate) fn xy(&self, i: usize, k: usize) -> f64 {
         let at = k / WIDE * self.m.div_ceil(WIDE) + i / WIDE;

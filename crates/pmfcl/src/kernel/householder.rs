@@ -174,19 +174,17 @@ fn apply<S: Simd, const N: usize>(
         None => &mut [],
     });
     let products = dots::<S, N>(simd, v, std::array::from_fn(|j| &columns[j][1..]));
-    let factors: [f64; N] = std::array::from_fn(|j| tau * (columns[j][0] + products[j]));
-    for j in 0..N {
-        columns[j][0] -= factors[j];
-    }
     let (v, v_rest) = S::as_simd_f64s(v);
-    let wide = factors.map(|f| simd.splat_f64s(f));
-    for (j, column) in columns.iter_mut().enumerate() {
+    for (column, product) in columns.iter_mut().zip(products) {
+        let factor = tau * (column[0] + product);
+        let wide = simd.splat_f64s(factor);
+        column[0] -= factor;
         let (c, c_rest) = S::as_mut_simd_f64s(&mut column[1..]);
         for (c, v) in c.iter_mut().zip(v) {
-            *c = simd.negate_mul_add_e_f64s(wide[j], *v, *c);
+            *c = simd.negate_mul_add_e_f64s(wide, *v, *c);
         }
         for (c, v) in c_rest.iter_mut().zip(v_rest) {
-            *c -= factors[j] * v;
+            *c -= factor * v;
         }
     }
 }
@@ -207,12 +205,16 @@ fn dots<S: Simd, const N: usize>(simd: S, v: &[f64], columns: [&[f64]; N]) -> [f
             }
         }
     }
-    std::array::from_fn(|j| {
+    let mut out = [0.0; N];
+    for j in 0..N {
         let mut sum = simd.add_f64s(sums[j][0], sums[j][1]);
         for (a, b) in v_last.iter().zip(&vectors[j][SIDE * pairs.len()..]) {
             sum = simd.mul_add_e_f64s(*a, *b, sum);
         }
-        let rest = v_rest.iter().zip(S::as_simd_f64s(columns[j]).1);
-        simd.reduce_sum_f64s(sum) + rest.map(|(a, b)| a * b).sum::<f64>()
-    })
+        out[j] = simd.reduce_sum_f64s(sum);
+        for (a, b) in v_rest.iter().zip(S::as_simd_f64s(columns[j]).1) {
+            out[j] += a * b;
+        }
+    }
+    out
 }

@@ -75,5 +75,5 @@ impl Triangle {
 /// Rows to give to [`factor`] at once: so many that joining the triangles costs little, and a
 /// function of `m` alone, so that the pieces, and with them the bits, do not depend on threads.
 pub(crate) fn leaf_rows(m: usize) -> usize {
-    (16 * m).clamp(2048, 1 << 16)
+    (16 * m).clamp(4096, 1 << 16)
 }

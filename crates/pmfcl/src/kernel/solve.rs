@@ -229,5 +229,9 @@ fn four<S: Simd, const V: usize>(
 
 #[inline(always)]
 fn minus<S: Simd, const V: usize>(simd: S, a: [S::f64s; V], b: [S::f64s; V]) -> [S::f64s; V] {
-    std::array::from_fn(|v| simd.sub_f64s(a[v], b[v]))
+    let mut out = a;
+    for v in 0..V {
+        out[v] = simd.sub_f64s(a[v], b[v]);
+    }
+    out
 }

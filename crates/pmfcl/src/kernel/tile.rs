@@ -4,6 +4,9 @@
 //! them. The sums of a tile live in registers while the rows of a strip pass by. Every cell is summed
 //! over rows in the same order whatever the width of the registers, so all processors with a fused
 //! multiply-add give the same bits.
+//!
+//! Arithmetic stands in loops, never in closures: a closure is compiled for the oldest processor, and
+//! every operation in it becomes a call.
 
 use pulp::{Simd, WithSimd};
 
@@ -87,11 +90,14 @@ pub(super) fn lone<S: Simd, const V: usize, const N: usize>(
         }
     }
     let [a, b, c, d] = sums;
-    std::array::from_fn(|j| {
-        std::array::from_fn(|v| {
-            simd.add_f64s(simd.add_f64s(a[j][v], b[j][v]), simd.add_f64s(c[j][v], d[j][v]))
-        })
-    })
+    let mut out = a;
+    for j in 0..N {
+        for v in 0..V {
+            let (ab, cd) = (simd.add_f64s(a[j][v], b[j][v]), simd.add_f64s(c[j][v], d[j][v]));
+            out[j][v] = simd.add_f64s(ab, cd);
+        }
+    }
+    out
 }
 
 /// `sources · factors` for four rows: for each feature, `sources` has its four rows side by side, and
@@ -140,7 +146,11 @@ pub(super) fn inner_single<S: Simd, const V: usize>(
         }
     }
     let [a, b, c, d] = sums;
-    std::array::from_fn(|v| simd.add_f64s(simd.add_f64s(a[v], b[v]), simd.add_f64s(c[v], d[v])))
+    let mut out = a;
+    for v in 0..V {
+        out[v] = simd.add_f64s(simd.add_f64s(a[v], b[v]), simd.add_f64s(c[v], d[v]));
+    }
+    out
 }
 
 /// Four rows of a panel: `x ← x T⁻¹` for the upper triangle `T`, by substitution.
