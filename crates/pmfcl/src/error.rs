@@ -87,6 +87,18 @@ pub enum Error {
         /// The name.
         name: String,
     },
+    /// A label outside the classes that were fixed.
+    #[error(
+        "row {row} has class `{label}`, which is not among the classes {known}: correct the label, or name the class when the classifier is set up"
+    )]
+    UnknownClass {
+        /// The label.
+        label: String,
+        /// Row, counted from 0.
+        row: u64,
+        /// The classes there are, abbreviated.
+        known: String,
+    },
     /// A preference that is no point of the simplex.
     #[error("preference: {reason}")]
     Preference {
@@ -145,6 +157,18 @@ impl Error {
                 Error::NotFinite { what, row: row + rows, column, value }
             }
             Error::Basis(error) => Error::Basis(error.shifted(rows as usize)),
+            other => other,
+        }
+    }
+}
+
+impl Error {
+    /// The same error of rows `parity, parity + 2, parity + 4, …`.
+    pub(crate) fn interleaved(self, parity: u64) -> Self {
+        match self {
+            Error::NotFinite { what, row, column, value } => {
+                Error::NotFinite { what, row: 2 * row + parity, column, value }
+            }
             other => other,
         }
     }

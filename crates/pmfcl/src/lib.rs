@@ -35,6 +35,7 @@
 #![warn(clippy::unwrap_used)]
 
 pub mod basis;
+pub mod classify;
 mod error;
 mod kernel;
 pub mod learner;
@@ -47,6 +48,7 @@ pub mod summary;
 mod theta;
 
 pub use basis::{Basis, Map};
+pub use classify::{ClassLoss, Classifier, ClassifierSettings, Labels};
 pub use error::{Error, Result};
 pub use learner::{Learner, MemoryKind, Preference, Ridge, Settings, TaskReport};
 pub use loss::{Loss, Point, Squared};

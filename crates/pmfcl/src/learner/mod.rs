@@ -117,6 +117,19 @@ pub struct TaskReport {
     pub r2: Option<Vec<f64>>,
 }
 
+/// How a pooled summary becomes a model, where that is not the penalised least-squares solution.
+///
+/// The classifier brings its own, so that memory, preferences, merging and removal need not know it.
+pub(crate) trait Head: std::fmt::Debug + Send + Sync {
+    /// The model of a pooled summary that stands for `samples` rows, which the preference makes `effective`.
+    fn solve(&self, pooled: &Summary, samples: f64, effective: f64) -> Result<Model>;
+
+    /// Whether a summary's own least loss is the task's, as it is unless summaries are bounds.
+    fn exact(&self) -> bool {
+        true
+    }
+}
+
 /// A model on the way, and the preference it was solved under.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Step {
@@ -131,6 +144,7 @@ pub struct Step {
 pub struct Learner {
     settings: Settings,
     loss: Arc<dyn Loss>,
+    head: Option<Arc<dyn Head>>,
     design: Option<Design>,
     targets: usize,
     register: Vec<Entry>,
@@ -166,6 +180,7 @@ impl Learner {
         Ok(Self {
             settings,
             loss: Arc::new(loss),
+            head: None,
             design: None,
             targets: 0,
             register: Vec::new(),
@@ -173,6 +188,16 @@ impl Learner {
             memory: None,
             model: None,
         })
+    }
+
+    /// The way from pool to model, where it is not the learner's own.
+    pub(crate) fn head(&self) -> Option<Arc<dyn Head>> {
+        self.head.clone()
+    }
+
+    /// Another way from pool to model, from the next solution on.
+    pub(crate) fn set_head(&mut self, head: Option<Arc<dyn Head>>) {
+        self.head = head;
     }
 
     /// The settings.
@@ -579,7 +604,8 @@ impl Learner {
         // Its least loss is on record: other rows of the same number are not what was learned.
         let least = summary.min_loss();
         let size = least + summary.forgetting(&Theta::zeros(summary.width(), summary.targets()))?;
-        if self.loss.exact() && (least - entry.min_loss).abs() > 1e-8 * size.max(entry.min_loss) {
+        let exact = self.loss.exact() && self.head.as_ref().is_none_or(|head| head.exact());
+        if exact && (least - entry.min_loss).abs() > 1e-8 * size.max(entry.min_loss) {
             return Err(Error::Removal {
                 reason: format!(
                     "the least loss on `{name}` was {}, but is {least} on what was given: these are \
@@ -693,6 +719,16 @@ impl Learner {
         self.resolve()
     }
 
+    /// A copy with every summary in memory replaced by one of `targets` targets, not yet solved.
+    pub(crate) fn retargeted(
+        &self,
+        targets: usize,
+        f: impl Fn(&Summary) -> Result<Summary>,
+    ) -> Result<Self> {
+        let changed = self.transformed(f)?;
+        Ok(Self { targets: if self.memory.is_some() { targets } else { 0 }, ..changed })
+    }
+
     /// A copy with every summary in memory replaced.
     fn transformed(&self, f: impl Fn(&Summary) -> Result<Summary>) -> Result<Self> {
         let all = |list: &[Summary]| list.iter().map(&f).collect::<Result<Vec<_>>>();
@@ -709,7 +745,8 @@ impl Learner {
         Ok(Self { memory, ..self.clone() })
     }
 
-    fn resolve(&mut self) -> Result<()> {
+    /// Solves again what is in memory.
+    pub(crate) fn resolve(&mut self) -> Result<()> {
         if self.memory.is_some() {
             self.model = Some(self.solve_pool(&self.pool()?)?);
         }
@@ -717,7 +754,7 @@ impl Learner {
     }
 
     /// Puts a summarized task into memory and solves.
-    fn absorb(
+    pub(crate) fn absorb(
         &mut self,
         name: &str,
         design: Design,
@@ -871,6 +908,9 @@ impl Learner {
         tasks: Option<&[Summary]>,
         intercept: bool,
     ) -> Result<Model> {
+        if let Some(head) = &self.head {
+            return head.solve(&pool.summary, self.samples(), self.effective_samples()?);
+        }
         let standardize = self.settings.standardize || self.settings.ridge == Ridge::Auto;
         let gcv = || {
             let samples = self.effective_samples()?;
@@ -934,7 +974,7 @@ impl Learner {
         self.index = self.register.iter().enumerate().map(|(i, e)| (e.name.clone(), i)).collect();
     }
 
-    fn admit(&self, name: &str, weight: f64) -> Result<()> {
+    pub(crate) fn admit(&self, name: &str, weight: f64) -> Result<()> {
         if self.index.contains_key(name) {
             return Err(Error::DuplicateTask { name: name.to_owned() });
         }
@@ -948,7 +988,7 @@ impl Learner {
         Ok(())
     }
 
-    fn design_for(&self, x: &Rows<'_>) -> Result<Design> {
+    pub(crate) fn design_for(&self, x: &Rows<'_>) -> Result<Design> {
         if let Some(design) = &self.design {
             check_width(design, x)?;
             return Ok(design.clone());

@@ -13,6 +13,13 @@
 //!
 //! Paper: Assumption 5.1 (`asm:qub`), widened to any anchor; Algorithm 1 (`alg:general_mfcl`).
 
+mod huber;
+pub mod logistic;
+mod poisson;
+
+pub use huber::Huber;
+pub use poisson::Poisson;
+
 use crate::error::{Error, Result};
 use crate::rows::Rows;
 use crate::solve::{Model, Penalty, solve};

@@ -264,6 +264,26 @@ impl Summary {
         })
     }
 
+    /// The summary of some of the targets, in the order given.
+    pub(crate) fn keep_targets(&self, keep: &[usize]) -> Summary {
+        let pick = |values: &[f64]| keep.iter().map(|&k| values[k]).collect::<Vec<_>>();
+        let mut packed = Vec::with_capacity(self.packed.len());
+        let mut starts = Vec::with_capacity(self.rank());
+        for (_, r, z) in self.iter() {
+            starts.push(packed.len());
+            packed.extend_from_slice(r);
+            packed.extend(pick(z));
+        }
+        Self {
+            p: keep.len(),
+            packed,
+            starts,
+            c: pick(&self.c),
+            target_sum: pick(&self.target_sum),
+            ..self.clone()
+        }
+    }
+
     fn check_shape(&self, other: &Summary) -> Result<()> {
         if self.m != other.m {
             return Err(Error::Mismatch {

@@ -258,6 +258,21 @@ impl Summary {
         self.c[0] += offset;
     }
 
+    /// The same `R` with `p` other targets: `z` row after row, `c` for all of them together.
+    pub(crate) fn retarget(&self, p: usize, n: f64, z: &[f64], c: f64) -> Summary {
+        let mut packed = Vec::with_capacity(self.packed.len() + self.rank() * p);
+        let mut starts = Vec::with_capacity(self.rank());
+        for ((_, r, _), z) in self.iter().zip(z.chunks_exact(p)) {
+            starts.push(packed.len());
+            packed.extend_from_slice(r);
+            packed.extend_from_slice(z);
+        }
+        let mut all = vec![0.0; p];
+        all[0] = c;
+        let target_sum = vec![0.0; p];
+        Self { n, p, packed, starts, c: all, target_sum, m: self.m, pivots: self.pivots.clone() }
+    }
+
     fn check(&self, theta: &Theta) -> Result<()> {
         if (theta.width(), theta.targets()) != (self.m, self.p) {
             return Err(Error::Shape {

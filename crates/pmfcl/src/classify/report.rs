@@ -1,0 +1,122 @@
+//! What each task lost, and what it has.
+
+use std::sync::OnceLock;
+
+use super::{ClassLoss, Classifier, Gaussian};
+use crate::error::{Error, Result};
+use crate::learner::TaskReport;
+
+/// A task of a classifier as it stands now.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ClassTask {
+    /// Loss, forgetting and bound; see [`Classifier::tasks`].
+    pub report: TaskReport,
+    /// Samples of each class that occurs in it.
+    pub counts: Vec<(String, f64)>,
+    /// Whether a linear model tells its classes apart without error (`logistic`; else `None`).
+    pub separable: Option<bool>,
+}
+
+impl Classifier {
+    /// Every task as it stands under the current model.
+    ///
+    /// The loss is the one the classifier minimises, so forgetting means something different for each:
+    ///
+    /// * `squared`: half the squared error of the 0/1 targets; exact, as for regression.
+    /// * `gaussian`: the mean negative joint log-likelihood `−log p(x, y)`. `min_loss` is the least any
+    ///   class means and class shares reach *under the covariance of the current model* (with the
+    ///   covariance free too there is no least: it is −∞ for a task with fewer rows than features). So
+    ///   `forgetting = ½ Σ_k π_tk ‖μ_tk − μ_k‖²_{Σ⁻¹} + KL(π_t ‖ π)`: how far means and shares have moved
+    ///   from the task's own. Exact and never negative. `None` where the preference leaves a class of the
+    ///   task without weight, and in folded memory.
+    ///
+    /// * `logistic`: mean log-loss, which the summaries only bound. `loss` and `forgetting` are not known;
+    ///   `bound` is an upper bound on the forgetting, proved where `guaranteed` says so: the quadratic at
+    ///   the current model less `min_loss`, a certified lower bound of the task's least log-loss (0 where
+    ///   the classes can be separated).
+    ///
+    /// # Errors
+    /// When nothing has been learned.
+    pub fn tasks(&self) -> Result<Vec<ClassTask>> {
+        let mut reports = self.learner.tasks()?;
+        if self.settings.loss == ClassLoss::Gaussian {
+            let model = self.gaussian()?;
+            for (t, report) in reports.iter_mut().enumerate() {
+                let known = match self.summaries() {
+                    Some(summaries) => model.on_task(&summaries[t])?,
+                    None => None,
+                };
+                report.loss = known.map(|(loss, _)| loss);
+                report.forgetting = known.map(|(_, forgetting)| forgetting);
+                report.bound = report.forgetting;
+                report.min_loss = known.map_or(f64::NAN, |(loss, forgetting)| loss - forgetting);
+                report.guaranteed = true;
+                (report.mse, report.r2) = (None, None);
+            }
+        }
+        if self.settings.loss == ClassLoss::Logistic {
+            let theta = &self.model()?.theta;
+            for (t, report) in reports.iter_mut().enumerate() {
+                (report.loss, report.forgetting) = (None, None);
+                (report.mse, report.r2) = (None, None);
+                report.guaranteed = self.settings.curvature.guaranteed();
+                report.bound = match self.summaries() {
+                    Some(summaries) => Some((summaries[t].loss(theta)? - report.min_loss).max(0.0)),
+                    None => None,
+                };
+            }
+        }
+        let with_note = |report: TaskReport| {
+            let note = self.notes.get(&report.name);
+            ClassTask {
+                counts: note.map_or_else(Vec::new, |n| n.counts.clone()),
+                separable: note.and_then(|n| n.separable),
+                report,
+            }
+        };
+        Ok(reports.into_iter().map(with_note).collect())
+    }
+
+    /// `Σ α_t F_t`: the weighted mean forgetting; for `logistic` the mean of the bounds on it.
+    ///
+    /// # Errors
+    /// When nothing has been learned; for `gaussian` also in folded memory, where the class means of the
+    /// single tasks are gone.
+    pub fn mean_forgetting(&self) -> Result<f64> {
+        if self.settings.loss != ClassLoss::Gaussian {
+            return self.learner.mean_forgetting();
+        }
+        let mut mean = 0.0;
+        for task in self.tasks()? {
+            let report = task.report;
+            mean += report.weight
+                * report.forgetting.ok_or_else(|| Error::Unsupported {
+                    operation: "mean forgetting",
+                    reason: format!(
+                        "the class means of `{}` are gone or have no weight; use the ledger",
+                        report.name
+                    ),
+                })?;
+        }
+        Ok(mean)
+    }
+
+    /// The gaussian model in full: means, shares, shrinkage.
+    ///
+    /// # Errors
+    /// For another loss, or when nothing has been learned.
+    pub fn gaussian(&self) -> Result<&Gaussian> {
+        if self.settings.loss != ClassLoss::Gaussian {
+            return Err(Error::Unsupported {
+                operation: "a gaussian model",
+                reason: format!("the loss is {}", self.settings.loss.name()),
+            });
+        }
+        if let Some(model) = self.gaussian.get() {
+            return Ok(model);
+        }
+        let (pooled, samples) = (self.learner.pooled()?, self.learner.effective_samples()?);
+        let model = Gaussian::new(&pooled, samples, self.settings.shrinkage)?;
+        Ok(OnceLock::get_or_init(&self.gaussian, || model))
+    }
+}
