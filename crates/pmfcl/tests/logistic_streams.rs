@@ -107,7 +107,7 @@ impl Stream {
             test.push(Table::draw(&mut draws, &root, &theta, FRESH));
             theta.iter_mut().for_each(|t| *t += drift * draws.normal());
         }
-        let design = Design::new(Basis::Linear.fix(&[], D).unwrap(), true);
+        let design = Design::new(Basis::default().fix(&[], D).unwrap(), true);
         Self { design, classes, train, test: Table::join(&test) }
     }
 
