@@ -328,7 +328,7 @@ fn temperature_flattens_and_keeps_the_order() {
 #[test]
 fn automatic_temperature_changes_probabilities_and_nothing_else() {
     // Far from normal: every seventh row is thrown six times as far, to the other side.
-    let far = |(i, v): (usize, &f64)| if i / D % 7 == 0 { -6.0 * v } else { *v };
+    let far = |(i, v): (usize, &f64)| if (i / D).is_multiple_of(7) { -6.0 * v } else { *v };
     let thrown = |d: Data| Data { x: d.x.iter().enumerate().map(far).collect(), y: d.y };
     let tasks = [
         thrown(data(150, &["a", "b", "c"], 1)),
