@@ -21,11 +21,13 @@ pub(super) struct Conjugate {
     factors: Vec<Factor>,
     /// Steps the last solve took.
     steps: usize,
+    /// Steps in all.
+    pub(super) total: usize,
 }
 
 impl Conjugate {
     pub(super) fn new() -> Self {
-        Self { factors: Vec::new(), steps: 0 }
+        Self { factors: Vec::new(), steps: 0, total: 0 }
     }
 
     /// Renews the preconditioner when the last solve took longer than that does, and changes to one block for
@@ -110,6 +112,7 @@ impl Conjugate {
             rz = next;
             self.steps += 1;
         }
+        self.total += self.steps;
         if self.steps == 0 { Some(z) } else { Some(d) }
     }
 }

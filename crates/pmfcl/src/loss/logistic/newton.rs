@@ -119,6 +119,14 @@ impl System {
         matches!(self, Self::Whole)
     }
 
+    /// Conjugate-gradient steps taken so far.
+    pub(super) fn steps(&self) -> usize {
+        match self {
+            Self::Whole => 0,
+            Self::Conjugate(conjugate) => conjugate.total,
+        }
+    }
+
     /// The Newton direction; `None` when the curvature is not finite.
     pub(super) fn direction(
         &mut self,
