@@ -45,7 +45,12 @@ def main():
     parser.add_argument("--features", type=int, default=64)
     parser.add_argument("--classes", type=int, default=10)
     parser.add_argument("--threads", type=int, default=1, help="set OPENBLAS_NUM_THREADS to the same")
-    parser.add_argument("--every", type=int, default=1, help="refit after every so many tasks only, and interpolate")
+    parser.add_argument(
+        "--every",
+        type=int,
+        default=1,
+        help="refit after every so many tasks only, and interpolate",
+    )
     a = parser.parse_args()
     directory = pathlib.Path(a.directory)
     program = ROOT / "target/release/examples/logistic_bench"
@@ -64,14 +69,22 @@ def main():
             theta = np.fromfile(directory / f"theta_{line[1]}.f64").reshape(a.classes, -1)
             norm = gradient_norm(x[:n], y[:n], theta[:, 1:], theta[:, 0])
             print(f"{'pmfcl ' + line[1]:36s} {float(line[2]):8.3f} {float(line[3]):10.3f} {norm:14.2e}")
-    for solver, tol in (("lbfgs", 1e-4), ("lbfgs", 1e-6), ("newton-cholesky", 1e-4), ("newton-cholesky", 1e-6)):
+    for solver, tol in (
+        ("lbfgs", 1e-4),
+        ("lbfgs", 1e-6),
+        ("newton-cholesky", 1e-4),
+        ("newton-cholesky", 1e-6),
+    ):
         if solver == "newton-cholesky" and a.classes * a.features > 3_000:
             continue  # it forms the whole Hessian
         make = LogisticRegression(solver=solver, C=1.0, tol=tol, max_iter=10_000)
         model, wall, processor = timed(lambda: make.fit(x[:n], y[:n]))
         present = np.unique(y[:n], return_inverse=True)[1]  # it leaves out classes without a row
         norm = gradient_norm(x[:n], present, model.coef_, model.intercept_)
-        print(f"{f'scikit-learn {solver} tol={tol:g}':36s} {wall:8.3f} {processor:10.3f} {norm:14.2e}", flush=True)
+        print(
+            f"{f'scikit-learn {solver} tol={tol:g}':36s} {wall:8.3f} {processor:10.3f} {norm:14.2e}",
+            flush=True,
+        )
 
     print("refitted on all rows so far (lbfgs, tol=1e-4), against one pass")
     after, walls, processors = [], [], []
@@ -79,7 +92,10 @@ def main():
         make = LogisticRegression(C=1.0, max_iter=10_000)
         _, wall, processor = timed(lambda: make.fit(x[: (t + 1) * n], y[: (t + 1) * n]))
         after.append(t), walls.append(wall), processors.append(processor)
-        print(f"  scikit-learn after task {t}: {wall:.2f} s, processor {processor:.2f} s", flush=True)
+        print(
+            f"  scikit-learn after task {t}: {wall:.2f} s, processor {processor:.2f} s",
+            flush=True,
+        )
     every = np.arange(a.tasks)
     wall, processor = (np.interp(every, after, v).sum() for v in (walls, processors))
     print(f"{'':24s} {'wall':>9s} {'processor':>10s} {'first':>7s} {'last':>7s} {'times less':>11s}")
@@ -87,7 +103,9 @@ def main():
     for scheme in ("sequential", "one-shot"):
         w = [float(line[2]) for line in lines if line[0] == scheme]
         c = [float(line[3]) for line in lines if line[0] == scheme]
-        print(f"{'pmfcl ' + scheme:24s} {sum(w):9.2f} {sum(c):10.2f} {c[0]:7.2f} {c[-1]:7.2f} {processor / sum(c):11.1f}")
+        print(
+            f"{'pmfcl ' + scheme:24s} {sum(w):9.2f} {sum(c):10.2f} {c[0]:7.2f} {c[-1]:7.2f} {processor / sum(c):11.1f}"
+        )
 
 
 if __name__ == "__main__":

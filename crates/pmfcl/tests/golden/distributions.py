@@ -67,11 +67,31 @@ for nu in (1, 1.5, 2, 5, 30, 1000, 1e6):
             write("student_survival", t, nu, value=p)
 for z in (-37.5, -20.1, -7.3, -1.7, -0.3, 0.3, 2.9):
     write("normal_cdf", z, value=mp.erfc(-mp.mpf(z) / mp.sqrt(2)) / 2)
-for x, a, b in ((0.001, 0.1, 0.2), (0.2, 3.3, 40.7), (0.9999, 500, 2.5), (0.5, 1e5, 1e5), (0.49, 1e5, 1e5), (1e-30, 0.5, 7)):
+for x, a, b in (
+    (0.001, 0.1, 0.2),
+    (0.2, 3.3, 40.7),
+    (0.9999, 500, 2.5),
+    (0.5, 1e5, 1e5),
+    (0.49, 1e5, 1e5),
+    (1e-30, 0.5, 7),
+):
     x, a, b = map(mp.mpf, (x, a, b))
     low = beta(a, b, x, 1 - x) if x * (a + b) <= a else 1 - beta(b, a, 1 - x, x)
     write("incomplete_beta", x, a, b, value=low)
-for p in (1e-300, 1e-100, 1e-20, 1e-6, 0.01, 0.025, 0.3, 0.4999, 0.51, 0.9, 0.975, 0.999999):
+for p in (
+    1e-300,
+    1e-100,
+    1e-20,
+    1e-6,
+    0.01,
+    0.025,
+    0.3,
+    0.4999,
+    0.51,
+    0.9,
+    0.975,
+    0.999999,
+):
     tail = mp.mpf(p) if p < 0.5 else 1 - mp.mpf(p)
     sign = -1 if p < 0.5 else 1
     start = mp.sqrt(-2 * mp.log(tail)) if tail < 0.02 else mp.mpf("0.1")
