@@ -117,7 +117,9 @@ mod tests {
         for _ in 0..200 {
             v = apply(&v);
             let norm = v.iter().map(|a| a * a).sum::<f64>().sqrt();
-            v.iter_mut().for_each(|a| *a /= norm);
+            for a in &mut v {
+                *a /= norm;
+            }
         }
         let largest = apply(&v).iter().zip(&v).map(|(a, b)| a * b).sum::<f64>();
         assert!((largest - 1.0).abs() < 1e-6, "{largest}");

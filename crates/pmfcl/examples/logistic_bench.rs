@@ -105,7 +105,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         directory.join("y.u32"),
         y.iter().flat_map(|v| v.to_le_bytes()).collect::<Vec<u8>>(),
     )?;
-    let design = Design::new(Basis::Linear.fix(&[], d)?, true);
+    let design = Design::new(Basis::default().fix(&[], d)?, true);
     let mut penalty = vec![1.0; d + 1];
     penalty[0] = 0.0;
     let rows = |t: usize| {

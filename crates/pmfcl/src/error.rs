@@ -65,7 +65,7 @@ pub enum Error {
     },
     /// Squares or sums left the range of double precision.
     #[error(
-        "column {column} overflows double precision when squared and summed: rescale it, or use the qr accumulator"
+        "column {column} overflows double precision when squared and summed: rescale it (the qr accumulator reaches further than gram)"
     )]
     Overflow {
         /// Design-matrix column (the intercept, if any, is column 0).

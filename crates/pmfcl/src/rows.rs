@@ -147,7 +147,7 @@ fn count(cells: usize, width: usize) -> Result<usize> {
     if width == 0 {
         return Err(Error::Empty { what: "the table (it has no columns)" });
     }
-    if cells % width != 0 {
+    if !cells.is_multiple_of(width) {
         return Err(Error::Shape {
             what: "the last row",
             unit: "columns",

@@ -94,7 +94,7 @@ fn learned(name: &str) -> Learner {
 }
 
 fn table(v: &Value) -> Vec<f64> {
-    v.as_array().unwrap().iter().flat_map(|row| numbers(row)).collect()
+    v.as_array().unwrap().iter().flat_map(numbers).collect()
 }
 
 #[test]

@@ -79,7 +79,7 @@ impl Case {
         let y = (0..n).map(|_| draws.below(present) as u32).collect();
         let weights =
             (draws.below(2) == 0).then(|| (0..n).map(|_| draws.decade(-2.0, 2.0)).collect());
-        let design = Design::new(Basis::Linear.fix(&[], d).unwrap(), draws.below(2) == 0);
+        let design = Design::new(Basis::default().fix(&[], d).unwrap(), draws.below(2) == 0);
         Self { design, d, classes, x, y, weights }
     }
 

@@ -15,7 +15,7 @@ const ALL: [Curvature; 6] = [
 ];
 
 fn design(d: usize, intercept: bool) -> Design {
-    Design::new(Basis::Linear.fix(&[], d).unwrap(), intercept)
+    Design::new(Basis::default().fix(&[], d).unwrap(), intercept)
 }
 
 fn labelled<'a>(x: &'a [f64], d: usize, y: &'a [u32]) -> LabelledRows<'a> {

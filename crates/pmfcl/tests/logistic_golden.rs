@@ -35,7 +35,7 @@ fn tasks(golden: &Value) -> Vec<Task> {
 }
 
 fn design(d: usize) -> Design {
-    Design::new(Basis::Linear.fix(&[], d).unwrap(), false)
+    Design::new(Basis::default().fix(&[], d).unwrap(), false)
 }
 
 /// Largest difference, relative to the largest number but at least 1; asserted and returned.

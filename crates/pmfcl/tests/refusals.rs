@@ -118,7 +118,7 @@ fn a_bad_cell_beyond_the_first_leaf_or_chunk_is_named_by_its_row_in_the_task() {
                     let place = format!("row {row}, column {column}");
                     refused(&mut whole, "whole", &[&place], |l| learn(l, &t, None));
                     // The same in a stream of uneven chunks; the third holds rows 3100..5600.
-                    let mut stream = Learner::new(settings).unwrap();
+                    let stream = Learner::new(settings).unwrap();
                     let mut s = stream.begin(&t.part(0, 100).rows(), p).unwrap();
                     let cuts = [0, 100, 3100, 5600, n];
                     let done = cuts.windows(2).try_for_each(|c| {
@@ -132,6 +132,7 @@ fn a_bad_cell_beyond_the_first_leaf_or_chunk_is_named_by_its_row_in_the_task() {
                         assert_eq!(again.unwrap_err().to_string(), error.to_string());
                     }
                     assert!(stream.names().len() == 0 && stream.model().is_err());
+                    assert!(stream.design().is_none(), "a failed stream fixes nothing");
                 }
             }
         }
@@ -432,7 +433,7 @@ fn an_empty_learner_refuses_every_question() {
     refused(&mut empty, "ridge", &["learn"], |l| l.set_ridge(Ridge::Auto, false).map(|_| ()));
     refused(&mut empty, "inputs", &["learn"], |l| l.extend_inputs(0, 1));
     refused(&mut empty, "targets", &["learn"], |l| l.extend_targets(0, 1));
-    refused(&mut empty, "summary", &["begin"], |l| {
+    refused(&mut empty, "summary", &["rows first"], |l| {
         l.learn_summary("a", t.summary(), 1.0).map(|_| ())
     });
     assert!(matches!(continual::history(&empty), Err(Error::NotLearned)));

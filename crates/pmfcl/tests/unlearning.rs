@@ -283,3 +283,40 @@ fn a_learner_that_has_only_begun_merges_with_one_that_has_learned() {
     ours.merge(&theirs).unwrap();
     same(&ours, &theirs, 0.0);
 }
+
+#[test]
+fn a_task_in_chunks_is_the_task_in_one_piece() {
+    let mut draw = Draw::new(14);
+    let table = Table::noise(5000, 3, 2, &mut draw);
+    let base = settings(MemoryKind::Ledger, Preference::Samples);
+    let whole = learned(base.clone(), std::slice::from_ref(&table));
+    let mut ours = Learner::new(base).unwrap();
+    let mut stream = ours.begin(&table.part(0, 10).rows(), 2).unwrap();
+    for cut in [0, 10, 4500, 5000].windows(2) {
+        let part = table.part(cut[0], cut[1]);
+        stream.add(part.rows(), part.targets(), None).unwrap();
+    }
+    let name = whole.names().next().unwrap().to_owned();
+    ours.learn_stream(&name, stream, 1.0).unwrap();
+    same(&ours, &whole, 0.0);
+    // A stream begun under another design is refused.
+    let other = Learner::new(settings(MemoryKind::Ledger, Preference::Samples)).unwrap();
+    let wide = Table::noise(8, 4, 2, &mut draw);
+    let mut stream = other.begin(&wide.rows(), 2).unwrap();
+    stream.add(wide.rows(), wide.targets(), None).unwrap();
+    assert!(ours.learn_stream("wide", stream, 1.0).is_err());
+    assert_eq!(ours.names().len(), 1);
+}
+
+#[test]
+fn a_learner_that_has_unlearned_everything_takes_tasks_of_another_shape() {
+    let mut draw = Draw::new(15);
+    let base = settings(MemoryKind::Ledger, Preference::Samples);
+    let mut learner = learned(base.clone(), &[Table::noise(20, 3, 2, &mut draw)]);
+    let name = learner.names().next().unwrap().to_owned();
+    learner.unlearn(&name).unwrap();
+    assert!(learner.design().is_none());
+    let wide = Table::noise(20, 5, 1, &mut draw);
+    learner.learn(&name, wide.rows(), wide.targets()).unwrap();
+    same(&learner, &learned(base, std::slice::from_ref(&wide)), 0.0);
+}

@@ -10,7 +10,7 @@
 //!          └─┴─┴─┴─┘
 //! ```
 //!
-//! Each ▓ is a 4 × 4 block, kept in one piece. A tile is up to three blocks side by side.
+//! Each ▓ is a 4 × 4 block, kept in one piece. A tile is up to two blocks side by side.
 
 use std::ops::Range;
 
@@ -159,9 +159,8 @@ impl Absorb<'_> {
                     let from = right.start.max(left);
                     let at = |j| upper(left, from + j);
                     match right.end - from {
-                        3 => product::<S, V, 3>(simd, strip, left, from, &mut gram.xx, at),
-                        2 => product::<S, V, 2>(simd, strip, left, from, &mut gram.xx, at),
-                        _ => product::<S, V, 1>(simd, strip, left, from, &mut gram.xx, at),
+                        2 => product::<2>(strip, left, from, &mut gram.xx, at),
+                        _ => product::<1>(strip, left, from, &mut gram.xx, at),
                     }
                 }
                 // The panels on the right are at hand: meet the targets now.
@@ -170,12 +169,10 @@ impl Absorb<'_> {
                         let at = |j| (left * x + right.start + j) * BLOCK;
                         let (k, from, yx) = (x + left, right.start, &mut gram.yx);
                         match (right.len(), gram.p - left * WIDE == 1) {
-                            (3, true) => single::<S, V, 3>(simd, strip, k, from, yx, at),
                             (2, true) => single::<S, V, 2>(simd, strip, k, from, yx, at),
                             (_, true) => single::<S, V, 1>(simd, strip, k, from, yx, at),
-                            (3, false) => product::<S, V, 3>(simd, strip, k, from, yx, at),
-                            (2, false) => product::<S, V, 2>(simd, strip, k, from, yx, at),
-                            (_, false) => product::<S, V, 1>(simd, strip, k, from, yx, at),
+                            (2, false) => product::<2>(strip, k, from, yx, at),
+                            (_, false) => product::<1>(strip, k, from, yx, at),
                         }
                     }
                 }
@@ -189,8 +186,7 @@ impl Absorb<'_> {
 
 /// Adds the tile of panel `left` against `N` panels from `from` to the blocks that begin `at(0)..`.
 #[inline(always)]
-fn product<S: Simd, const V: usize, const N: usize>(
-    simd: S,
+fn product<const N: usize>(
     strip: &Strip,
     left: usize,
     from: usize,
@@ -198,15 +194,8 @@ fn product<S: Simd, const V: usize, const N: usize>(
     at: impl Fn(usize) -> usize,
 ) {
     let right = std::array::from_fn(|j| strip.panel(from + j));
-    let sums = tile::outer::<S, V, N>(simd, strip.panel(left), right);
-    for j in 0..N {
-        let block = tile::registers_mut::<S, V>(&mut blocks[at(j)..at(j) + BLOCK]);
-        for (cells, sum) in block.iter_mut().zip(&sums) {
-            for v in 0..V {
-                cells[v] = simd.add_f64s(cells[v], sum[j][v]);
-            }
-        }
-    }
+    let at = std::array::from_fn(at);
+    tile::dispatch(tile::Outer::<N> { left: strip.panel(left), right, blocks, at });
 }
 
 /// As [`product`], where only the first column of panel `left` is in use.

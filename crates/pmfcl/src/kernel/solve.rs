@@ -10,7 +10,7 @@ use pulp::{Simd, WithSimd};
 use super::strip::{Aligned, Strip, WIDE, groups};
 use super::tile;
 
-/// Features eliminated in one go: their factors for three panels stay in the first-level cache.
+/// Features eliminated in one go: their factors for two panels stay in the first-level cache.
 const AHEAD: usize = 128;
 
 /// `[R | Z]` laid out for [`Whitener::apply`].
@@ -119,7 +119,6 @@ impl Apply<'_> {
             let (from, corners) = (group.start * WIDE, &whitener.corners[group.clone()]);
             let job = Job { turned, features: x * WIDE, panels, stride, factors };
             match group.len() {
-                3 => job.solve::<S, V, 3>(simd, from, corners),
                 2 => job.solve::<S, V, 2>(simd, from, corners),
                 _ => job.solve::<S, V, 1>(simd, from, corners),
             }
@@ -130,10 +129,9 @@ impl Apply<'_> {
             let factors = factors.next().unwrap_or(&[]);
             let mut job = Job { turned, features: x * WIDE, panels, stride, factors };
             match group.len() {
-                3 => job.update::<S, V, 3>(simd, x * WIDE),
-                2 => job.update::<S, V, 2>(simd, x * WIDE),
+                2 => job.update::<2>(x * WIDE),
                 _ if is_single(whitener.p, &group) => job.update_single::<S, V>(simd),
-                _ => job.update::<S, V, 1>(simd, x * WIDE),
+                _ => job.update::<1>(x * WIDE),
             }
         }
     }
@@ -151,19 +149,14 @@ struct Job<'a> {
 impl Job<'_> {
     /// Subtracts what the first `known` features explain.
     #[inline(always)]
-    fn update<S: Simd, const V: usize, const N: usize>(&mut self, simd: S, known: usize) {
+    fn update<const N: usize>(&mut self, known: usize) {
         let factors = self.factors[..known * N * WIDE].chunks(AHEAD * N * WIDE);
         for (ahead, factors) in factors.enumerate() {
             let piece = ahead * AHEAD * WIDE..known.min((ahead + 1) * AHEAD) * WIDE;
             for (block, turned) in self.turned.chunks_exact(self.features * WIDE).enumerate() {
-                // The sums first and the targets after: together they do not fit in registers.
-                let known = tile::inner::<S, V, N>(simd, &turned[piece.clone()], factors);
-                for j in 0..N {
-                    let rows = four::<S, V>(self.panels, j * self.stride, block);
-                    for i in 0..WIDE {
-                        rows[i] = minus::<S, V>(simd, rows[i], known[i][j]);
-                    }
-                }
+                let at = std::array::from_fn(|j| j * self.stride + block * WIDE * WIDE);
+                let sources = &turned[piece.clone()];
+                tile::dispatch(tile::Inner::<N> { sources, factors, panels: self.panels, at });
             }
         }
     }
@@ -176,7 +169,7 @@ impl Job<'_> {
         from: usize,
         corners: &[[[f64; WIDE]; WIDE]],
     ) {
-        self.update::<S, V, N>(simd, from);
+        self.update::<N>(from);
         let Self { turned, features, panels, stride, factors } = self;
         let own = &factors[from * N * WIDE..];
         for (block, turned) in turned.chunks_exact_mut(features * WIDE).enumerate() {
@@ -225,13 +218,4 @@ fn four<S: Simd, const V: usize>(
 ) -> &mut [[S::f64s; V]] {
     let cells = &mut panels[panel + block * WIDE * WIDE..][..WIDE * WIDE];
     tile::registers_mut::<S, V>(cells)
-}
-
-#[inline(always)]
-fn minus<S: Simd, const V: usize>(simd: S, a: [S::f64s; V], b: [S::f64s; V]) -> [S::f64s; V] {
-    let mut out = a;
-    for v in 0..V {
-        out[v] = simd.sub_f64s(a[v], b[v]);
-    }
-    out
 }

@@ -39,28 +39,65 @@ pub(super) fn registers_mut<S: Simd, const V: usize>(panel: &mut [f64]) -> &mut 
     pulp::as_arrays_mut(S::as_mut_simd_f64s(panel).0).0
 }
 
-/// Sums of `left[i] · right[j]` over the rows of one panel on the left and `N` on the right.
-#[inline(always)]
-pub(super) fn outer<S: Simd, const V: usize, const N: usize>(
-    simd: S,
-    left: &[f64],
-    right: [&[f64]; N],
-) -> [[[S::f64s; V]; N]; WIDE] {
-    let left = pulp::as_arrays::<WIDE, f64>(left).0;
-    let right = right.map(|panel| &registers::<S, V>(panel)[..left.len()]);
-    let mut sums = [[[simd.splat_f64s(0.0); V]; N]; WIDE];
-    for (row, left) in left.iter().enumerate() {
-        let r: [[S::f64s; V]; N] = std::array::from_fn(|j| right[j][row]);
-        for i in 0..WIDE {
-            let l = simd.splat_f64s(left[i]);
+/// Adds to `N` blocks the sums of `left[i] · right[j]` over the rows of one panel on the left and `N` on the
+/// right.
+///
+/// Compiled by itself: how fast it runs must not depend on what the compiler finds around it.
+pub(super) struct Outer<'a, const N: usize> {
+    pub(super) left: &'a [f64],
+    pub(super) right: [&'a [f64]; N],
+    /// Blocks of 4 × 4 sums, row-major.
+    pub(super) blocks: &'a mut [f64],
+    /// Where each of the `N` blocks begins.
+    pub(super) at: [usize; N],
+}
+
+impl<const N: usize> WithSimd for Outer<'_, N> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        match S::F64_LANES {
+            4 => self.run::<S, 1>(simd),
+            2 => self.run::<S, 2>(simd),
+            _ => self.run::<S, 4>(simd),
+        }
+    }
+}
+
+impl<const N: usize> Outer<'_, N> {
+    #[inline(always)]
+    fn run<S: Simd, const V: usize>(self, simd: S) {
+        let left = pulp::as_arrays::<WIDE, f64>(self.left).0;
+        let mut right: [&[[S::f64s; V]]; N] = [&[]; N];
+        for j in 0..N {
+            right[j] = &registers::<S, V>(self.right[j])[..left.len()];
+        }
+        let mut sums = [[[simd.splat_f64s(0.0); V]; N]; WIDE];
+        for row in 0..left.len() {
+            let mut r = [[simd.splat_f64s(0.0); V]; N];
             for j in 0..N {
+                r[j] = right[j][row];
+            }
+            for i in 0..WIDE {
+                let l = simd.splat_f64s(left[row][i]);
+                for j in 0..N {
+                    for v in 0..V {
+                        sums[i][j][v] = simd.mul_add_e_f64s(l, r[j][v], sums[i][j][v]);
+                    }
+                }
+            }
+        }
+        for j in 0..N {
+            let block = &mut self.blocks[self.at[j]..self.at[j] + WIDE * WIDE];
+            let block = registers_mut::<S, V>(block);
+            for i in 0..WIDE {
                 for v in 0..V {
-                    sums[i][j][v] = simd.mul_add_e_f64s(l, r[j][v], sums[i][j][v]);
+                    block[i][v] = simd.add_f64s(block[i][v], sums[i][j][v]);
                 }
             }
         }
     }
-    sums
 }
 
 /// Sums of `left[0] · right[j]` over the rows, for a panel of which only the first column is in use.
@@ -100,33 +137,63 @@ pub(super) fn lone<S: Simd, const V: usize, const N: usize>(
     out
 }
 
-/// `sources · factors` for four rows: for each feature, `sources` has its four rows side by side, and
-/// `factors` the `4 N` factors for the targets.
-#[inline(always)]
-pub(super) fn inner<S: Simd, const V: usize, const N: usize>(
-    simd: S,
-    sources: &[f64],
-    factors: &[f64],
-) -> [[[S::f64s; V]; N]; WIDE] {
-    let sources = pulp::as_arrays::<WIDE, f64>(sources).0;
-    let factors = pulp::as_arrays::<N, [S::f64s; V]>(registers::<S, V>(factors)).0;
-    let factors = &factors[..sources.len()];
-    let mut sums = [[[simd.splat_f64s(0.0); V]; N]; WIDE];
-    for (feature, x) in sources.iter().enumerate() {
-        let f: [[S::f64s; V]; N] = std::array::from_fn(|j| factors[feature][j]);
-        for i in 0..WIDE {
-            let x = simd.splat_f64s(x[i]);
-            for j in 0..N {
+/// Subtracts `sources · factors` from four rows of `N` panels: for each feature, `sources` has its four rows
+/// side by side, and `factors` the `4 N` factors for the targets.
+///
+/// Compiled by itself, for the reason given at [`Outer`].
+pub(super) struct Inner<'a, const N: usize> {
+    pub(super) sources: &'a [f64],
+    pub(super) factors: &'a [f64],
+    pub(super) panels: &'a mut [f64],
+    /// Where the four rows begin in each of the `N` panels.
+    pub(super) at: [usize; N],
+}
+
+impl<const N: usize> WithSimd for Inner<'_, N> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        match S::F64_LANES {
+            4 => self.run::<S, 1>(simd),
+            2 => self.run::<S, 2>(simd),
+            _ => self.run::<S, 4>(simd),
+        }
+    }
+}
+
+impl<const N: usize> Inner<'_, N> {
+    #[inline(always)]
+    fn run<S: Simd, const V: usize>(self, simd: S) {
+        let sources = pulp::as_arrays::<WIDE, f64>(self.sources).0;
+        let factors = pulp::as_arrays::<N, [S::f64s; V]>(registers::<S, V>(self.factors)).0;
+        let factors = &factors[..sources.len()];
+        let mut sums = [[[simd.splat_f64s(0.0); V]; N]; WIDE];
+        for feature in 0..sources.len() {
+            let f = factors[feature];
+            for i in 0..WIDE {
+                let x = simd.splat_f64s(sources[feature][i]);
+                for j in 0..N {
+                    for v in 0..V {
+                        sums[i][j][v] = simd.mul_add_e_f64s(x, f[j][v], sums[i][j][v]);
+                    }
+                }
+            }
+        }
+        // The sums first and the rows after: together they do not fit in registers.
+        for j in 0..N {
+            let rows = &mut self.panels[self.at[j]..self.at[j] + WIDE * WIDE];
+            let rows = registers_mut::<S, V>(rows);
+            for i in 0..WIDE {
                 for v in 0..V {
-                    sums[i][j][v] = simd.mul_add_e_f64s(x, f[j][v], sums[i][j][v]);
+                    rows[i][v] = simd.sub_f64s(rows[i][v], sums[i][j][v]);
                 }
             }
         }
     }
-    sums
 }
 
-/// As [`inner`] for a single target: one number per feature in `factors`, several sums in flight.
+/// As [`Inner`] for a single target: one number per feature in `factors`, several sums in flight.
 #[inline(always)]
 pub(super) fn inner_single<S: Simd, const V: usize>(
     simd: S,

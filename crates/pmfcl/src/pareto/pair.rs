@@ -49,21 +49,8 @@ struct Side {
     min_loss: f64,
     /// Singular values `c_i` (or `s_i`): how strongly this side sees each direction.
     lengths: Vec<f64>,
-    /// `UᵀZ`: where `c_i v_i` would be best, one row of targets for each direction.
-    best: Vec<Vec<f64>>,
-}
-
-impl Side {
-    /// `‖Rθ − Z‖²/2n` at `v`, as a sum of squares.
-    fn excess(&self, v: &[Vec<f64>]) -> f64 {
-        let mut sum = 0.0;
-        for ((c, best), v) in self.lengths.iter().zip(&self.best).zip(v) {
-            if *c > 0.0 {
-                sum += v.iter().zip(best).map(|(v, t)| (c * v - t).powi(2)).sum::<f64>();
-            }
-        }
-        sum / (2.0 * self.n)
-    }
+    /// `UᵀZ`: where `c_i v_i` would be best, targets side by side for each direction.
+    best: Vec<f64>,
 }
 
 impl PairFront {
@@ -97,7 +84,9 @@ impl PairFront {
             Side {
                 n: s.n(),
                 min_loss: s.min_loss(),
-                best: (0..r).map(|i| (0..s.targets()).map(|k| best(i, k)).collect()).collect(),
+                best: (0..r * s.targets())
+                    .map(|at| best(at / s.targets(), at % s.targets()))
+                    .collect(),
                 lengths,
             }
         };
@@ -148,36 +137,42 @@ impl PairFront {
             let theta = self.theta(weight).ok()?;
             Some((a.loss(&theta).ok()?, b.loss(&theta).ok()?))
         };
-        let (loss_a, loss_b) = self.unpenalized.as_ref().and_then(losses).unwrap_or_else(|| {
-            let v = self.coordinates(weight);
-            (self.a.min_loss + self.a.excess(&v), self.b.min_loss + self.b.excess(&v))
-        });
+        let (loss_a, loss_b) =
+            self.unpenalized.as_ref().and_then(losses).unwrap_or_else(|| self.losses(weight));
         FrontPoint { weight, loss_a, loss_b }
     }
 
-    fn coordinates(&self, weight: f64) -> Vec<Vec<f64>> {
+    /// Both losses at a preference, as sums of squares over the directions.
+    fn losses(&self, weight: f64) -> (f64, f64) {
+        let (mut a, mut b) = (0.0, 0.0);
+        for i in 0..self.a.lengths.len() {
+            let (c, s) = (self.a.lengths[i], self.b.lengths[i]);
+            for k in 0..self.targets {
+                let v = self.coordinate(weight, i, k);
+                let at = i * self.targets + k;
+                a += (c * v - self.a.best[at]).powi(2);
+                b += (s * v - self.b.best[at]).powi(2);
+            }
+        }
+        (self.a.min_loss + a / (2.0 * self.a.n), self.b.min_loss + b / (2.0 * self.b.n))
+    }
+
+    /// `v_i` of target `k` at a preference.
+    fn coordinate(&self, weight: f64, i: usize, k: usize) -> f64 {
         let (wa, wb) = (weight / self.a.n, (1.0 - weight) / self.b.n);
-        (0..self.a.lengths.len())
-            .map(|i| {
-                let (c, s) = (self.a.lengths[i], self.b.lengths[i]);
-                let below = wa * c * c + wb * s * s;
-                (0..self.targets)
-                    .map(|k| {
-                        let (at, bt) = (self.a.best[i][k], self.b.best[i][k]);
-                        if below > 0.0 {
-                            (wa * c * at + wb * s * bt) / below
-                        } else if c > 0.0 {
-                            // Only the side without weight sees this direction: leave it at its best.
-                            at / c
-                        } else if s > 0.0 {
-                            bt / s
-                        } else {
-                            0.0
-                        }
-                    })
-                    .collect()
-            })
-            .collect()
+        let (c, s) = (self.a.lengths[i], self.b.lengths[i]);
+        let (a, b) = (self.a.best[i * self.targets + k], self.b.best[i * self.targets + k]);
+        let below = wa * c * c + wb * s * s;
+        if below > 0.0 {
+            (wa * c * a + wb * s * b) / below
+        } else if c > 0.0 {
+            // Only the side without weight sees this direction: leave it at its best.
+            a / c
+        } else if s > 0.0 {
+            b / s
+        } else {
+            0.0
+        }
     }
 
     /// The parameters at a preference. Cost: `O(m²p)`.
@@ -186,8 +181,8 @@ impl PairFront {
     /// When `weight` is outside `[0, 1]`.
     pub fn theta(&self, weight: f64) -> Result<Theta> {
         check(weight)?;
-        let v = self.coordinates(weight);
-        let u = &self.v * Mat::from_fn(v.len(), self.targets, |i, k| v[i][k]);
+        let v = Mat::from_fn(self.v.ncols(), self.targets, |i, k| self.coordinate(weight, i, k));
+        let u = &self.v * v;
         let rows = self.stacked.with_targets(&u);
         Ok(solve(&rows, self.intercept, Penalty::NONE, None)?.theta)
     }

@@ -125,7 +125,9 @@ pub fn weights(pooled: &Summary, intercept: bool, standardize: bool) -> Vec<f64>
             *s += a * a;
         }
     }
-    squares.iter_mut().for_each(|s| *s /= pooled.n());
+    for s in &mut squares {
+        *s /= pooled.n();
+    }
     squares[..first].fill(0.0);
     squares
 }

@@ -203,6 +203,11 @@ impl Summarizer {
         self.leaf
     }
 
+    /// The design rows are mapped by.
+    pub fn design(&self) -> &Design {
+        &self.design
+    }
+
     /// Rows seen so far.
     pub fn rows(&self) -> u64 {
         self.rows

@@ -1,7 +1,8 @@
 //! The Newton system by conjugate gradients: nothing of size `Km × Km` is formed.
 //!
 //! Preconditioned by the structure of the bound, `(I − 11ᵀ/K) ⊗ (Σ c_i x_i x_iᵀ + past + penalty)`: one `m × m` Cholesky
-//! for all classes. At `θ = 0` with even odds it is the curvature itself, for two classes it always is when fresh.
+//! for all classes. At `θ = 0` it is the curvature itself, for two classes it always is when fresh. Where many
+//! classes make that too coarse, each gets its own block `Σ p_k(1 − p_k) x xᵀ + past + penalty`.
 
 use faer::Mat;
 
@@ -10,31 +11,33 @@ use super::evaluate::centre;
 use super::factor::Factor;
 use super::objective::{Point, Problem, inner};
 
+/// Most numbers the blocks of all classes may take: 256 MiB.
+const BLOCK_NUMBERS: usize = 1 << 25;
+
 /// A preconditioner, kept while it serves.
 #[derive(Debug)]
 pub(super) struct Conjugate {
-    factor: Option<Factor>,
+    /// None yet, one for all classes, or one for each.
+    factors: Vec<Factor>,
     /// Steps the last solve took.
     steps: usize,
 }
 
 impl Conjugate {
     pub(super) fn new() -> Self {
-        Self { factor: None, steps: usize::MAX }
+        Self { factors: Vec::new(), steps: 0 }
     }
 
-    /// Solves `H d = −g` to the relative precision `forcing` in the preconditioner's norm.
-    ///
-    /// `None` when the curvature is not finite. Cost: `4 n m p` flops a step; `n m²` to renew the preconditioner,
-    /// which is done when the last solve took longer than that.
-    pub(super) fn direction(
-        &mut self,
-        problem: &Problem<'_>,
-        point: &Point,
-        forcing: f64,
-    ) -> Option<Mat<f64>> {
+    /// Renews the preconditioner when the last solve took longer than that does, and changes to one block for
+    /// each class when it took longer than that.
+    fn renew(&mut self, problem: &Problem<'_>, point: &Point) -> Option<()> {
         let (m, p) = (problem.data.m, problem.data.p);
-        if self.factor.is_none() || 4 * p * self.steps.min(1 << 20) > m {
+        // A step costs 4nmp, one block nm², all of them nm²p.
+        let dear = 4 * self.steps > m;
+        if p > 1 && dear && !self.factors.is_empty() && p * m * m <= BLOCK_NUMBERS {
+            self.factors =
+                problem.class_blocks(point, Factor::new).into_iter().collect::<Option<_>>()?;
+        } else if self.factors.is_empty() || (self.factors.len() == 1 && 4 * p * self.steps > m) {
             let spread = &point.state.spread;
             let h = problem.weighted(|i| {
                 if p == 1 {
@@ -43,18 +46,41 @@ impl Conjugate {
                     Curvature::Hessian.softmax(&spread[i * p..(i + 1) * p], 0.0, i)
                 }
             });
-            self.factor = Some(Factor::new(h)?);
+            self.factors = vec![Factor::new(h)?];
         }
-        let factor = self.factor.as_ref()?;
-        let apply = |r: &Mat<f64>| {
-            let mut z = r.clone();
-            factor.solve(z.as_mut());
-            centre(&mut z);
-            z
-        };
+        Some(())
+    }
+
+    /// `z = M⁻¹ r`, centred.
+    fn apply(&self, r: &Mat<f64>) -> Mat<f64> {
+        let mut z = r.clone();
+        match &self.factors[..] {
+            [one] => one.solve(z.as_mut()),
+            each => {
+                for (k, factor) in each.iter().enumerate() {
+                    factor.solve(z.as_mut().subcols_mut(k, 1));
+                }
+            }
+        }
+        centre(&mut z);
+        z
+    }
+
+    /// Solves `H d = −g` to the relative precision `forcing` in the preconditioner's norm.
+    ///
+    /// `None` when the curvature is not finite. Cost: `4 n m p` flops a step, and as much as the last solve at most
+    /// to renew the preconditioner.
+    pub(super) fn direction(
+        &mut self,
+        problem: &Problem<'_>,
+        point: &Point,
+        forcing: f64,
+    ) -> Option<Mat<f64>> {
+        let (m, p) = (problem.data.m, problem.data.p);
+        self.renew(problem, point)?;
         let mut d = Mat::<f64>::zeros(m, p);
         let mut r = faer::Scale(-1.0) * &point.gradient;
-        let mut z = apply(&r);
+        let mut z = self.apply(&r);
         let mut q = z.clone();
         let mut rz = inner(&r, &z);
         let goal = forcing * forcing * rz;
@@ -73,7 +99,7 @@ impl Conjugate {
             let alpha = rz / curvature;
             add(&mut d, alpha, &q);
             add(&mut r, -alpha, &hq);
-            z = apply(&r);
+            z = self.apply(&r);
             let next = inner(&r, &z);
             let beta = next / rz;
             for k in 0..p {

@@ -17,7 +17,8 @@ use crate::summary::Design;
 
 /// Partial sums of a pass; as many threads have work.
 const CHUNKS: usize = 16;
-/// Numbers of a block of rows that should stay in the second-level cache.
+/// Numbers of a block of rows that should stay in the second-level cache. No block has fewer than 256 rows: a
+/// product packs its other factor once a block, and with many classes that one is large.
 const BLOCK_CELLS: usize = 32 * 1024;
 /// Multiplications below which threads cost more than they save.
 const WORTH_THREADS: usize = 400_000;
@@ -72,7 +73,7 @@ impl<'a> Data<'a> {
             classes,
             x,
             weights: task.weights.map(Cow::Borrowed),
-            block: (BLOCK_CELLS / (m + p)).clamp(32, 1024),
+            block: (BLOCK_CELLS / (m + p)).clamp(256, 1024),
             threads: threads.max(1),
         })
     }
@@ -145,17 +146,27 @@ impl<'a> Data<'a> {
             rest = tail;
         }
         let worthwhile = n * self.m * self.p >= WORTH_THREADS;
+        self.parallel(jobs, worthwhile, |(chunk, part)| work(chunk, part))
+    }
+
+    /// Runs jobs on as many threads as there are, where that is worthwhile; results in the order of the jobs.
+    pub(super) fn parallel<J: Send, T: Send>(
+        &self,
+        jobs: Vec<J>,
+        worthwhile: bool,
+        work: impl Fn(J) -> T + Sync,
+    ) -> Vec<T> {
         let threads = if worthwhile { self.threads.min(jobs.len()) } else { 1 };
-        if threads == 1 {
-            return jobs.into_iter().map(|(chunk, part)| work(chunk, part)).collect();
+        if threads <= 1 {
+            return jobs.into_iter().map(work).collect();
         }
         let count = jobs.len();
         let queue = Mutex::new(jobs.into_iter().enumerate());
         let next = || queue.lock().expect("taking a job does not panic").next();
         let worker = || {
             let mut done = Vec::new();
-            while let Some((i, (chunk, part))) = next() {
-                done.push((i, work(chunk, part)));
+            while let Some((i, job)) = next() {
+                done.push((i, work(job)));
             }
             done
         };
@@ -164,13 +175,13 @@ impl<'a> Data<'a> {
             let others: Vec<_> = (1..threads).map(|_| scope.spawn(worker)).collect();
             let mut finished = worker();
             for other in others {
-                finished.extend(other.join().expect("a chunk panicked"));
+                finished.extend(other.join().expect("a job panicked"));
             }
             for (i, result) in finished {
                 results[i] = Some(result);
             }
         });
-        results.into_iter().map(|r| r.expect("every chunk was taken")).collect()
+        results.into_iter().map(|r| r.expect("every job was taken")).collect()
     }
 
     /// `Σ_i v_i x_i x_iᵀ`, lower triangle; `v` is asked for every row. Cost: `n m²`.

@@ -15,7 +15,7 @@ use crate::theta::Theta;
 /// Mean loss of a task at `theta`, and its gradient.
 ///
 /// `L(θ) = Σ_i w_i ℓ_i(θ) / Σ w`, `∇L = Σ_i w_i x_i (p_i − e_{y_i})ᵀ / Σ w`.
-/// Paper: eq. 48 (`eq:task-loss-multiclass-app`), gradient with the sign corrected. Cost: `4 n m p` flops.
+/// Paper: eq. 13 (`eq:task-loss-multiclass`), gradient with the sign corrected. Cost: `4 n m p` flops.
 ///
 /// # Errors
 /// On shapes that do not agree, labels out of range, values that are not finite.

@@ -26,7 +26,7 @@ use crate::theta::Theta;
 /// Where `curvature` is guaranteed, [`Summary::loss`] of the result is at least the task's loss for every `θ`; it is
 /// equal to it at the anchor in any case. For more than two classes the anchor is centred first.
 ///
-/// Paper: eq. 8 (`eq:qub_loss_ub`), widened to any anchor; Corollary 5.4. Cost: `2 n m²` flops for the factor, `n m` for
+/// Paper: eq. 9 (`eq:qub_loss_ub`), widened to any anchor; Corollary 5.4. Cost: `2 n m²` flops for the factor, `n m` for
 /// the Fisher diagonal.
 ///
 /// # Errors

@@ -25,8 +25,8 @@
 //! `Σ c_i x_i x_iᵀ ⊗ (I − 11ᵀ/K)`; on centred differences the projector is the identity, so one `R` serves all
 //! columns and the summary needs no second matrix. Off the centred plane the summary only gains, so it stays a bound.
 //!
-//! Paper: Section 5 (`sec:mfcl_qub`), Appendix E (`app:logistic-reg`, `app:multiclass-logistic-regression`), with
-//! the gradient's sign, the rank of `V̄` and the anchor corrected.
+//! Paper: Section 5 (`sec:mfcl_qub`), Corollary 5.4 (`cor:mfcl_multi_class`), Appendix E.1 (`app:binaryclass-qub`),
+//! Appendix E.2 (`app:multiclass-logistic-regression`), with the gradient's sign, the rank of `V̄` and the anchor corrected.
 
 mod conjugate;
 mod curvature;

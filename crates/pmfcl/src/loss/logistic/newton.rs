@@ -77,7 +77,7 @@ pub fn fit_to(
     let mut iterations = 0;
     let mut gradient = problem.relative(&point.gradient);
     while gradient > tolerance && iterations < LIMIT {
-        let forcing = gradient.sqrt().min(0.1).max(0.3 * tolerance / gradient);
+        let forcing = gradient.sqrt().min(0.1).max(0.03 * tolerance / gradient);
         let Some(d) = system.direction(&problem, &point, forcing) else { return Err(overflow()) };
         let Some(next) = step(&problem, &point, &d, 1.0) else { break };
         iterations += 1;

@@ -186,6 +186,29 @@ impl<'a> Problem<'a> {
         h
     }
 
+    /// The diagonal blocks of the curvature, one for each class, each turned into `T` as soon as it is there.
+    ///
+    /// Cost: `n m² p` flops.
+    pub(super) fn class_blocks<T: Send>(
+        &self,
+        point: &Point,
+        make: impl Fn(Mat<f64>) -> T + Sync,
+    ) -> Vec<T> {
+        let (data, p) = (&self.data, self.data.p);
+        data.parallel((0..p).collect(), true, |k| {
+            let mut h = self.shared();
+            let mut scratch = Vec::new();
+            for span in data.blocks(0..data.len()) {
+                let v = |b: usize| {
+                    let share = point.state.spread[(span.start + b) * p + k];
+                    self.scale * data.weight(span.start + b) * share * (1.0 - share)
+                };
+                add_gram(h.as_mut(), data.cells(&span), &mut scratch, v);
+            }
+            make(h)
+        })
+    }
+
     /// The whole curvature at a point, `pm × pm`, lower triangle.
     ///
     /// For softmax the curvature along the constant vector of classes, which the loss does not see, is filled

@@ -1,0 +1,219 @@
+//! What happens inside: a task goes into memory, summaries are pooled, the pool is solved.
+
+use super::memory::{Memory, Pool, worth_holding};
+use super::preference::Weighed;
+use super::{Entry, Learner, MemoryKind, Ridge, shape};
+use crate::error::{Error, Result};
+use crate::solve::{Model, Penalty, ridge, solve, weights};
+use crate::summary::{Design, Summary};
+
+impl Learner {
+    /// Puts a summarized task into memory and solves.
+    pub(crate) fn absorb(
+        &mut self,
+        name: &str,
+        design: Design,
+        summary: Summary,
+        least: f64,
+        weight: f64,
+    ) -> Result<&Model> {
+        if !summary.is_finite() {
+            return Err(Error::Bytes { reason: "it holds numbers that are not finite".to_owned() });
+        }
+        let (m, p) = (design.width(), summary.targets());
+        if summary.width() != m {
+            return Err(shape("the summary", "columns", m, summary.width()));
+        }
+        if self.targets != 0 && p != self.targets {
+            return Err(shape("the task", "targets", self.targets, p));
+        }
+        let Some((share, fade)) = self.settings.prefer.arrival(summary.n(), weight) else {
+            return Err(Error::Preference {
+                reason: "the weights were chosen task by task, so a new task has none; prefer \
+                         samples, equal or decay before learning on"
+                    .to_owned(),
+            });
+        };
+        let entry = Entry {
+            name: name.to_owned(),
+            samples: summary.n(),
+            rank: summary.rank(),
+            weight,
+            min_loss: least,
+            bytes: summary.nbytes(),
+        };
+        // Register, index and the list of summaries grow in place, so that a task costs the same
+        // however many came before; they are cut back if anything below fails.
+        self.index.insert(name.to_owned(), self.register.len());
+        self.register.push(entry);
+        let (alone, mut lone) = match &mut self.memory {
+            Some(Memory::Ledger { summaries, .. } | Memory::Held(summaries)) => {
+                summaries.push(summary);
+                (None, Vec::new())
+            }
+            Some(Memory::Folded(_)) => (Some(summary), Vec::new()),
+            None => (None, vec![summary]),
+        };
+        let done = self.with_task(m, p, &lone, alone.as_ref(), (share, fade, least));
+        match done {
+            Ok((pool, model)) => {
+                self.design = Some(design);
+                self.targets = p;
+                let summaries = match self.memory.take() {
+                    Some(Memory::Ledger { summaries, .. } | Memory::Held(summaries)) => summaries,
+                    _ => std::mem::take(&mut lone),
+                };
+                self.memory = Some(match alone {
+                    Some(_) => Memory::Folded(pool),
+                    None => self.shelve(m, p, summaries, pool),
+                });
+                Ok(self.model.insert(model))
+            }
+            Err(error) => {
+                self.register.pop();
+                self.index.remove(name);
+                if let Some(Memory::Ledger { summaries, .. } | Memory::Held(summaries)) =
+                    &mut self.memory
+                {
+                    summaries.pop();
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Pool and model with the newest task of the register counted in. Its summary is the last in
+    /// memory, or `alone` beside folded memory, or in `lone` when it is the first of all.
+    pub(super) fn with_task(
+        &self,
+        m: usize,
+        p: usize,
+        lone: &[Summary],
+        alone: Option<&Summary>,
+        (share, fade, least): (f64, f64, f64),
+    ) -> Result<(Pool, Model)> {
+        let intercept = self.settings.intercept;
+        let (pool, tasks) = match (&self.memory, alone) {
+            (Some(Memory::Folded(pool)), Some(task)) => (pool.add(task, share, least, fade)?, None),
+            (Some(Memory::Ledger { summaries, pool }), _) => {
+                let task = summaries.last().ok_or(Error::NotLearned)?;
+                (pool.add(task, share, least, fade)?, Some(&summaries[..]))
+            }
+            (Some(Memory::Held(held)), _) => {
+                (self.pool_parts(m, p, held, &self.shares()?)?, Some(&held[..]))
+            }
+            _ => (self.pool_parts(m, p, lone, &self.shares()?)?, Some(lone)),
+        };
+        let model = self.solve_design(&pool, tasks, intercept)?;
+        Ok((pool, model))
+    }
+
+    /// Chooses the memory's form for these summaries.
+    pub(super) fn shelve(&self, m: usize, p: usize, summaries: Vec<Summary>, pool: Pool) -> Memory {
+        match self.settings.memory {
+            MemoryKind::Ledger => Memory::Ledger { summaries, pool },
+            MemoryKind::Compact => {
+                let numbers = summaries.iter().map(Summary::numbers).sum();
+                if worth_holding(numbers, m, p) {
+                    Memory::Held(summaries)
+                } else {
+                    Memory::Folded(pool)
+                }
+            }
+        }
+    }
+
+    pub(super) fn remember(&self, summaries: Vec<Summary>, shares: &[f64]) -> Result<Memory> {
+        let pool = self.pool_of(&summaries, shares)?;
+        let (m, p) = (pool.summary.width(), pool.summary.targets());
+        Ok(self.shelve(m, p, summaries, pool))
+    }
+
+    pub(super) fn pool_of(&self, summaries: &[Summary], shares: &[f64]) -> Result<Pool> {
+        let first = summaries.first().ok_or(Error::NotLearned)?;
+        self.pool_parts(first.width(), first.targets(), summaries, shares)
+    }
+
+    pub(super) fn pool_parts(
+        &self,
+        m: usize,
+        p: usize,
+        summaries: &[Summary],
+        shares: &[f64],
+    ) -> Result<Pool> {
+        let least = self.register.iter().map(|e| e.min_loss);
+        Pool::of(m, p, summaries.iter().zip(shares).zip(least).map(|((s, u), l)| (s, *u, l)))
+    }
+
+    pub(super) fn pool(&self) -> Result<Pool> {
+        match &self.memory {
+            None => Err(Error::NotLearned),
+            Some(Memory::Ledger { pool, .. } | Memory::Folded(pool)) => Ok(pool.clone()),
+            Some(Memory::Held(held)) => self.pool_of(held, &self.shares()?),
+        }
+    }
+
+    pub(super) fn solve_pool(&self, pool: &Pool) -> Result<Model> {
+        self.solve_design(pool, self.summaries(), self.settings.intercept)
+    }
+
+    pub(super) fn solve_design(
+        &self,
+        pool: &Pool,
+        tasks: Option<&[Summary]>,
+        intercept: bool,
+    ) -> Result<Model> {
+        if let Some(head) = &self.head {
+            return head.solve(&pool.summary, self.samples(), self.effective_samples()?);
+        }
+        let standardize = self.settings.standardize || self.settings.ridge == Ridge::Auto;
+        let gcv = || {
+            let samples = self.effective_samples()?;
+            ridge::by_gcv(&pool.summary, intercept, standardize, samples)
+        };
+        let chosen = match (self.settings.ridge, tasks) {
+            (Ridge::Fixed(x), _) => x,
+            (Ridge::LeaveOneTaskOut, Some(summaries)) if summaries.len() > 1 => {
+                let folds = self.folds(summaries, &self.shares()?)?;
+                let d = weights(&pool.summary, intercept, standardize);
+                ridge::by_leaving_tasks_out(&folds, &d, intercept)?
+            }
+            (Ridge::LeaveOneTaskOut, None) => {
+                return Err(Error::Unsupported {
+                    operation: "choosing the ridge by leaving tasks out",
+                    reason: "compact memory has merged the tasks; use the ledger, or gcv"
+                        .to_owned(),
+                });
+            }
+            (Ridge::Auto | Ridge::LeaveOneTaskOut, _) => gcv()?,
+        };
+        let origin = self.design.as_ref().and_then(|d| d.map().origin());
+        solve(&pool.summary, intercept, Penalty::new(chosen, standardize)?, origin)
+    }
+
+    /// For every task, the pool of all others beside the task itself.
+    pub(super) fn folds<'a>(
+        &self,
+        summaries: &'a [Summary],
+        shares: &[f64],
+    ) -> Result<Vec<(Summary, &'a Summary)>> {
+        (0..summaries.len())
+            .map(|out| {
+                let mut shares = shares.to_vec();
+                shares[out] = 0.0;
+                Ok((self.pool_of(summaries, &shares)?.summary, &summaries[out]))
+            })
+            .collect()
+    }
+
+    pub(super) fn shares(&self) -> Result<Vec<f64>> {
+        self.settings.prefer.shares(&self.weighed())
+    }
+
+    pub(super) fn weighed(&self) -> Vec<Weighed<'_>> {
+        self.register
+            .iter()
+            .map(|e| Weighed { name: &e.name, samples: e.samples, weight: e.weight })
+            .collect()
+    }
+}

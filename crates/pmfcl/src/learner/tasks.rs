@@ -1,0 +1,105 @@
+//! Every task as it stands under the current model.
+
+use super::Learner;
+use crate::error::Result;
+
+/// A task as it stands now.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TaskReport {
+    /// Its name.
+    pub name: String,
+    /// Samples, or the sum of their weights.
+    pub samples: f64,
+    /// Rank of its design.
+    pub rank: usize,
+    /// Its preference `α_t`; all sum to one.
+    pub weight: f64,
+    /// Bytes of its summary.
+    pub bytes: usize,
+    /// The least loss any model has on it.
+    pub min_loss: f64,
+    /// The loss of the current model on it. `None` where only a bound is known, or in folded memory.
+    pub loss: Option<f64>,
+    /// `loss − min_loss`: what the current model has forgotten of it. `None` as above.
+    pub forgetting: Option<f64>,
+    /// An upper bound on the forgetting; equal to it for squared loss. `None` in folded memory.
+    pub bound: Option<f64>,
+    /// Whether the bound is proved.
+    pub guaranteed: bool,
+    /// Mean squared error of each target.
+    pub mse: Option<Vec<f64>>,
+    /// R² of each target about its own mean.
+    pub r2: Option<Vec<f64>>,
+}
+
+impl Learner {
+    /// Every task as it stands under the current model.
+    ///
+    /// # Errors
+    /// When nothing has been learned.
+    pub fn tasks(&self) -> Result<Vec<TaskReport>> {
+        let theta = &self.model()?.theta;
+        let shares = self.shares()?;
+        let sum: f64 = shares.iter().sum();
+        let summaries = self.summaries();
+        let exact = self.loss.exact();
+        let mut reports = Vec::with_capacity(self.register.len());
+        for (t, e) in self.register.iter().enumerate() {
+            let mut report = TaskReport {
+                name: e.name.clone(),
+                samples: e.samples,
+                rank: e.rank,
+                weight: shares[t] / sum,
+                bytes: e.bytes,
+                min_loss: e.min_loss,
+                loss: None,
+                forgetting: None,
+                bound: None,
+                guaranteed: self.loss.guaranteed(),
+                mse: None,
+                r2: None,
+            };
+            if let Some(s) = summaries.map(|s| &s[t]) {
+                // New inputs or targets have made it grow since it was learned.
+                report.bytes = s.nbytes();
+                let loss = s.loss(theta)?;
+                report.bound = Some(if exact { s.forgetting(theta)? } else { loss - e.min_loss });
+                if exact {
+                    report.loss = Some(loss);
+                    report.forgetting = report.bound;
+                    let errors: Vec<f64> =
+                        s.excess(theta)?.iter().zip(s.residual()).map(|(e, c)| e + c).collect();
+                    report.r2 = Some(r_squared(&errors, &s.total_squares()));
+                    report.mse = Some(errors.iter().map(|e| e / s.n()).collect());
+                }
+            }
+            reports.push(report);
+        }
+        Ok(reports)
+    }
+
+    /// `Σ α_t F_t(θ)`: the weighted mean forgetting of the current model (or its bound, for a loss
+    /// that is only bounded). Exact in every memory: `L_pooled(θ) − Σ α_t min L_t`.
+    ///
+    /// # Errors
+    /// When nothing has been learned.
+    pub fn mean_forgetting(&self) -> Result<f64> {
+        let theta = &self.model()?.theta;
+        let pool = self.pool()?;
+        let excess = pool.summary.loss(theta)? - pool.floor / pool.summary.n();
+        Ok(excess.max(0.0))
+    }
+}
+
+/// `1 − Σe²/Σ(y−ȳ)²` of each target; 0 for a constant target that is not hit, 1 for one that is.
+pub(crate) fn r_squared(errors: &[f64], totals: &[f64]) -> Vec<f64> {
+    errors
+        .iter()
+        .zip(totals)
+        .map(|(e, t)| match (*t > 0.0, *e > 0.0) {
+            (true, _) => 1.0 - e / t,
+            (false, true) => 0.0,
+            (false, false) => 1.0,
+        })
+        .collect()
+}
