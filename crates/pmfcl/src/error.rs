@@ -119,6 +119,22 @@ pub enum Error {
         /// Why not, and what would make it possible.
         reason: String,
     },
+    /// The operation needs summaries that a model file has not handed over yet.
+    #[error(
+        "{operation} needs the summaries of all tasks, and {missing} of them are not loaded: supply them first"
+    )]
+    Away {
+        /// What was asked.
+        operation: &'static str,
+        /// How many tasks' summaries are elsewhere.
+        missing: usize,
+    },
+    /// Parts that do not make up a learner.
+    #[error("the parts do not fit together: {reason}")]
+    Parts {
+        /// Which, and why.
+        reason: String,
+    },
     /// Two summaries or learners that cannot be merged.
     #[error("cannot merge: {what} differs ({left} against {right})")]
     Mismatch {

@@ -38,6 +38,20 @@ pub(super) struct Losses {
     mean: Vec<f64>,
 }
 
+impl Losses {
+    /// Samples and losses, end to end: to be kept.
+    pub(super) fn to_numbers(&self) -> Vec<f64> {
+        [&[self.samples][..], &self.mean].concat()
+    }
+
+    /// What [`Losses::to_numbers`] gave; `None` where it cannot have been that.
+    pub(super) fn from_numbers(numbers: &[f64]) -> Option<Self> {
+        let (samples, mean) = numbers.split_first()?;
+        let sound = mean.len() == GRID && numbers.iter().all(|v| v.is_finite() && *v >= 0.0);
+        sound.then(|| Self { samples: *samples, mean: mean.to_vec() })
+    }
+}
+
 /// The temperature with the least log-loss over all tasks; 1 where nothing is known.
 pub(super) fn best<'a>(tasks: impl Iterator<Item = &'a Losses>) -> f64 {
     let mut sums = [0.0; GRID];

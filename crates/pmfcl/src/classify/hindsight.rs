@@ -70,7 +70,7 @@ impl Classifier {
     }
 
     /// The way from pool to model that goes with the loss.
-    fn head(&self) -> Option<Arc<dyn Head>> {
+    pub(super) fn head(&self) -> Option<Arc<dyn Head>> {
         match self.settings.loss {
             ClassLoss::Squared => None,
             ClassLoss::Gaussian => Some(Arc::new(GaussianHead(self.settings.shrinkage))),
@@ -143,7 +143,7 @@ impl Classifier {
         next.notes.remove(name);
         next.gaussian = OnceLock::new();
         next.moments = match moments {
-            Some(part) if self.learner.summaries().is_none() => {
+            Some(part) if self.learner.is_folded() => {
                 self.moments.as_ref().map(|all| all.plus(part, -1.0))
             }
             _ => next.summed_moments(),
@@ -172,6 +172,30 @@ impl Classifier {
     fn summed_moments(&self) -> Option<Moments> {
         let notes = self.learner.names().filter_map(|name| self.notes.get(name));
         Moments::total(notes.filter_map(|note| note.moments.as_ref()))
+    }
+
+    /// Adds `count` inputs at position `at` whose past values are zero: categories unseen before.
+    ///
+    /// # Errors
+    /// As [`Learner::extend_inputs`].
+    pub fn extend_inputs(&mut self, at: usize, count: usize) -> Result<()> {
+        let mut next = self.clone();
+        let wider = |m: &Moments| m.extended(at, count);
+        for note in next.notes.values_mut() {
+            note.moments = note.moments.as_ref().map(wider);
+        }
+        next.moments = next.moments.as_ref().map(wider);
+        next.gaussian = OnceLock::new();
+        // The prior must know the new columns before the learner solves with them.
+        next.learner.set_head(match (&self.settings.loss, self.learner.wider_design(count)) {
+            (ClassLoss::Logistic, Ok(design)) => {
+                logistic::head(&self.settings, Some(&design), next.moments.as_ref())
+            }
+            _ => next.head(),
+        });
+        next.learner.extend_inputs(at, count)?;
+        *self = next;
+        Ok(())
     }
 
     /// Merges with a memory made elsewhere: afterwards this classifier has learned both. The classes are

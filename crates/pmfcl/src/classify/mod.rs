@@ -16,6 +16,7 @@ mod hindsight;
 mod labels;
 pub mod logistic;
 mod moments;
+mod parts;
 mod probability;
 mod report;
 mod scatter;
@@ -24,6 +25,7 @@ mod settings;
 pub use evaluate::Evaluation;
 pub use gaussian::Gaussian;
 pub use labels::{Label, Labels};
+pub use parts::{ClassifierParts, TaskNote};
 pub use report::ClassTask;
 pub use settings::{ClassLoss, ClassifierSettings, Scheme, Shrinkage, Temperature};
 
@@ -160,13 +162,26 @@ impl Classifier {
         };
         let codes = labels.within(&classes)?;
         let kept = self.boil_down(&design, x, &codes, sample_weights, (&classes, &new, weight))?;
+        self.keep(name, design, kept, classes, &new, weight)
+    }
+
+    /// Puts what is kept of a task into memory and solves; `new` are the places of new classes in `classes`.
+    fn keep(
+        &mut self,
+        name: &str,
+        design: Design,
+        kept: Kept,
+        classes: Vec<String>,
+        new: &[usize],
+        weight: f64,
+    ) -> Result<&Model> {
         let seen = match (&self.moments, &kept.note.moments) {
             (Some(a), Some(b)) => Some(a.plus(b, 1.0)),
             (a, b) => a.as_ref().or(b.as_ref()).cloned(),
         };
         // A new class changes every summary, so it is tried on a copy; else the learner itself takes the
         // task or stays as it was, at a cost that does not grow with the number of tasks.
-        let mut wider = if new.is_empty() { None } else { Some(self.wider(classes.len(), &new)?) };
+        let mut wider = if new.is_empty() { None } else { Some(self.wider(classes.len(), new)?) };
         let learner = wider.as_mut().unwrap_or(&mut self.learner);
         let before = learner.head();
         if self.settings.loss == ClassLoss::Logistic {
@@ -182,11 +197,75 @@ impl Classifier {
         self.classes = classes;
         self.moments = seen;
         self.notes.insert(name.to_owned(), kept.note);
-        if self.learner.summaries().is_none() {
+        if self.learner.is_folded() {
             self.notes.values_mut().for_each(|note| note.moments = None);
         }
         self.gaussian = OnceLock::new();
         self.learner.model()
+    }
+
+    /// Learns a task of class indicators summarized elsewhere under `design`, which fixes the classifier's own if
+    /// nothing has yet. `classes` name the summary's targets.
+    ///
+    /// # Errors
+    /// As [`Classifier::learn`]; for `logistic`, and for an automatic temperature, which need the rows.
+    pub fn learn_summarized(
+        &mut self,
+        name: &str,
+        design: Design,
+        summary: &Summary,
+        classes: &[String],
+        weight: f64,
+    ) -> Result<&Model> {
+        let needs = |reason: &str| {
+            let reason = reason.to_owned();
+            Err(Error::Unsupported { operation: "learning classes from a summary", reason })
+        };
+        if self.settings.loss == ClassLoss::Logistic {
+            return needs("log-loss looks at a task's rows several times; give the rows");
+        }
+        if self.settings.temperature == Temperature::Auto {
+            return needs("the temperature is measured on the rows; give the rows, or fix it");
+        }
+        self.learner.admit(name, weight)?;
+        self.learner.check_design(&design)?;
+        if summary.targets() != classes.len() {
+            return Err(Error::Shape {
+                what: "the summary",
+                unit: "targets",
+                expected: classes.len(),
+                found: summary.targets(),
+            });
+        }
+        let codes: Vec<u32> = (0..classes.len() as u32).collect();
+        let labels = Labels::from_codes(&codes, classes)?;
+        let (all, new) = self.classes_with(&labels)?;
+        let order = Labels::from_codes(&codes, classes)?.within(&all)?;
+        let places: Vec<usize> = order.iter().map(|&k| k as usize).collect();
+        let summary = summary.rearrange_targets(&places, all.len())?;
+        let counts = all.iter().cloned().zip(summary.target_sums().iter().copied());
+        let note = Note {
+            counts: counts.filter(|(_, n)| *n > 0.0).collect(),
+            separable: None,
+            moments: None,
+            losses: None,
+        };
+        self.keep(
+            name,
+            design,
+            Kept { least: summary.min_loss(), summary, note },
+            all,
+            &new,
+            weight,
+        )
+    }
+
+    /// The design, or the one that these first rows of the first task would fix.
+    ///
+    /// # Errors
+    /// As [`Learner::design_for`].
+    pub fn design_for(&self, x: &Rows<'_>) -> Result<Design> {
+        self.learner.design_for(x)
     }
 
     /// The summary the classifier would keep of these rows: to send elsewhere, or to unlearn with.

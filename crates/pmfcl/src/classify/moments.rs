@@ -86,6 +86,31 @@ impl Moments {
         self.squares.iter().zip(&self.mean).map(variance).collect()
     }
 
+    /// With `count` columns at `at` that have been zero so far.
+    pub(super) fn extended(&self, at: usize, count: usize) -> Self {
+        let insert = |values: &[f64]| [&values[..at], &vec![0.0; count], &values[at..]].concat();
+        Self { n: self.n, mean: insert(&self.mean), squares: insert(&self.squares) }
+    }
+
+    /// Count, means, squares, end to end: to be kept.
+    pub(super) fn to_numbers(&self) -> Vec<f64> {
+        [&[self.n][..], &self.mean, &self.squares].concat()
+    }
+
+    /// What [`Moments::to_numbers`] gave, for `columns` columns; `None` where it cannot have been that.
+    pub(super) fn from_numbers(numbers: &[f64], columns: usize) -> Option<Self> {
+        let (n, rest) = numbers.split_first()?;
+        let sound = rest.len() == 2 * columns
+            && numbers.iter().all(|v| v.is_finite())
+            && *n > 0.0
+            && rest[columns..].iter().all(|s| *s >= 0.0);
+        sound.then(|| Self {
+            n: *n,
+            mean: rest[..columns].to_vec(),
+            squares: rest[columns..].to_vec(),
+        })
+    }
+
     /// Bytes of the three.
     pub(super) fn nbytes(&self) -> usize {
         8 * (1 + 2 * self.mean.len())

@@ -13,6 +13,11 @@ impl Learner {
     /// When settings, designs or targets differ, or a task name occurs in both.
     pub fn merge(&mut self, other: &Learner) -> Result<()> {
         self.check_mergeable(other)?;
+        for side in [&*self, other] {
+            if side.away() > 0 {
+                return Err(Error::Away { operation: "a merger", missing: side.away() });
+            }
+        }
         let Some(theirs) = &other.memory else { return Ok(()) };
         let mut both = self.clone();
         both.design.clone_from(&other.design);
@@ -54,6 +59,15 @@ impl Learner {
     /// # Errors
     /// When the basis mixes inputs, so that a new one would change columns already summarized.
     pub fn extend_inputs(&mut self, at: usize, count: usize) -> Result<()> {
+        let wider = self.wider_design(count)?;
+        let column = at + usize::from(wider.intercept());
+        let extended = self.transformed(|s| s.extend_features(column, count))?;
+        *self = Self { design: Some(wider), ..extended };
+        self.resolve()
+    }
+
+    /// The design with `count` inputs more.
+    pub(crate) fn wider_design(&self, count: usize) -> Result<Design> {
         let Some(design) = &self.design else { return Err(Error::NotLearned) };
         if !design.map().is_identity() {
             return Err(Error::Unsupported {
@@ -66,11 +80,7 @@ impl Learner {
             });
         }
         let map = Basis::default().fix(&[], design.inputs() + count)?;
-        let wider = Design::new(map, design.intercept());
-        let column = at + usize::from(design.intercept());
-        let extended = self.transformed(|s| s.extend_features(column, count))?;
-        *self = Self { design: Some(wider), ..extended };
-        self.resolve()
+        Ok(Design::new(map, design.intercept()))
     }
 
     /// Adds `count` targets at position `at` whose past values are zero: classes unseen before.
@@ -105,11 +115,20 @@ impl Learner {
             None => None,
             Some(Memory::Held(s)) => Some(Memory::Held(all(s)?)),
             Some(Memory::Folded(pool)) => Some(Memory::Folded(pooled(pool)?)),
-            Some(Memory::Ledger { summaries, pool }) => {
-                Some(Memory::Ledger { summaries: all(summaries)?, pool: pooled(pool)? })
+            Some(Memory::Ledger { away: 0, summaries, pool }) => {
+                Some(Memory::Ledger { away: 0, summaries: all(summaries)?, pool: pooled(pool)? })
+            }
+            Some(Memory::Ledger { away, .. }) => {
+                return Err(Error::Away { operation: "a new input or target", missing: *away });
             }
         };
-        Ok(Self { memory, ..self.clone() })
+        let mut changed = Self { memory, ..self.clone() };
+        if let Some(summaries) = changed.memory.as_ref().and_then(Memory::summaries) {
+            for (entry, summary) in changed.register.iter_mut().zip(summaries) {
+                entry.bytes = summary.nbytes();
+            }
+        }
+        Ok(changed)
     }
 
     pub(super) fn check_mergeable(&self, other: &Learner) -> Result<()> {

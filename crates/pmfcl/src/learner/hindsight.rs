@@ -23,16 +23,10 @@ impl Learner {
     /// # Errors
     /// When nothing has been learned, or compact memory has folded the tasks.
     pub fn replay(&self) -> Result<Vec<Step>> {
-        let summaries = match self.summaries() {
-            Some([]) => return Err(Error::NotLearned),
-            Some(summaries) => summaries,
-            None => {
-                return Err(Error::Unsupported {
-                    operation: "a replay",
-                    reason: "compact memory has merged the tasks; use the ledger".to_owned(),
-                });
-            }
-        };
+        let summaries = self.every_summary("a replay")?;
+        if summaries.is_empty() {
+            return Err(Error::NotLearned);
+        }
         let mut past = Self { memory: None, model: None, ..self.clone() };
         past.register.clear();
         let mut running: Option<Pool> = None;
@@ -65,16 +59,12 @@ impl Learner {
     /// folded them.
     pub fn prefer(&mut self, preference: Preference) -> Result<&Model> {
         preference.check()?;
-        let memory = self.memory.as_ref().ok_or(Error::NotLearned)?;
-        if memory.summaries().is_none() {
-            return Err(Error::Unsupported {
-                operation: "another preference in hindsight",
-                reason: "compact memory has merged the tasks under the old one; use the ledger"
-                    .to_owned(),
-            });
+        if self.memory.is_none() {
+            return Err(Error::NotLearned);
         }
+        let summaries = self.every_summary("another preference in hindsight")?;
         let shares = preference.shares(&self.weighed())?;
-        let pool = self.pool_of(memory.summaries().unwrap_or(&[]), &shares)?;
+        let pool = self.pool_of(summaries, &shares)?;
         let before = std::mem::replace(&mut self.settings.prefer, preference);
         match self.solve_pool(&pool) {
             Ok(model) => {
@@ -112,7 +102,7 @@ impl Learner {
     /// [`Learner::unlearn_summary`] takes it out given its rows once more.
     pub fn unlearn(&mut self, name: &str) -> Result<()> {
         let at = self.position(name)?;
-        let Some(Memory::Ledger { summaries, .. } | Memory::Held(summaries)) = &self.memory else {
+        if matches!(self.memory, Some(Memory::Folded(_))) {
             return Err(Error::Unsupported {
                 operation: "unlearning by name alone",
                 reason:
@@ -120,9 +110,9 @@ impl Learner {
                          (unlearn_summary), or use the ledger"
                         .to_owned(),
             });
-        };
+        }
+        let mut kept = self.every_summary("unlearning")?.to_vec();
         let mut rest = self.clone();
-        let mut kept = summaries.clone();
         kept.remove(at);
         rest.forget_entry(at);
         rest.memory = None;
@@ -149,7 +139,7 @@ impl Learner {
             let pool = rest.pool_of(&kept, &shares)?;
             rest.memory = Some(match &self.memory {
                 Some(Memory::Ledger { .. }) => {
-                    Memory::Ledger { summaries: kept, pool: pool.clone() }
+                    Memory::Ledger { away: 0, summaries: kept, pool: pool.clone() }
                 }
                 _ => Memory::Held(kept),
             });

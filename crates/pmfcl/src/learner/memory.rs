@@ -50,8 +50,9 @@ impl Pool {
 /// The memory of a learner.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Memory {
-    /// Every task's summary, and their pool so that the next task costs the same as the first.
-    Ledger { summaries: Vec<Summary>, pool: Pool },
+    /// Every task's summary, and their pool so that the next task costs the same as the first. The
+    /// summaries of the first `away` tasks lie in a file; the list goes on from there.
+    Ledger { away: usize, summaries: Vec<Summary>, pool: Pool },
     /// Phase one of Algorithm 3: the factors, while together they are smaller than the triangle.
     Held(Vec<Summary>),
     /// Phase two: one triangle. `tasks` of the register have gone into it.
@@ -59,15 +60,23 @@ pub(crate) enum Memory {
 }
 
 impl Memory {
-    /// The summaries of single tasks, where they are still there.
+    /// The summaries of single tasks, where all of them are at hand.
     pub(crate) fn summaries(&self) -> Option<&[Summary]> {
         match self {
-            Self::Ledger { summaries, .. } | Self::Held(summaries) => Some(summaries),
-            Self::Folded(_) => None,
+            Self::Ledger { away: 0, summaries, .. } | Self::Held(summaries) => Some(summaries),
+            Self::Ledger { .. } | Self::Folded(_) => None,
         }
     }
 
-    /// Bytes kept.
+    /// How many tasks' summaries lie elsewhere.
+    pub(crate) fn away(&self) -> usize {
+        match self {
+            Self::Ledger { away, .. } => *away,
+            Self::Held(_) | Self::Folded(_) => 0,
+        }
+    }
+
+    /// Bytes of the summaries at hand.
     pub(crate) fn nbytes(&self) -> usize {
         match self {
             Self::Ledger { summaries, .. } | Self::Held(summaries) => {

@@ -9,6 +9,7 @@
 mod growth;
 mod hindsight;
 mod memory;
+mod parts;
 mod pooling;
 mod preference;
 mod settings;
@@ -16,6 +17,7 @@ mod tasks;
 
 pub use hindsight::Step;
 pub use memory::MemoryKind;
+pub use parts::{LearnerParts, MemoryParts, TaskRecord};
 pub use preference::Preference;
 pub use settings::{Ridge, Settings};
 pub use tasks::TaskReport;
@@ -36,17 +38,6 @@ use settings::check_ridge;
 
 /// Rows from which a basis that needs them takes its ranges and centres.
 const ROWS_TO_FIX: usize = 10_000;
-
-/// What is known of a task beside its summary: a line of the register, a few dozen bytes.
-#[derive(Debug, Clone, PartialEq)]
-struct Entry {
-    name: String,
-    samples: f64,
-    rank: usize,
-    weight: f64,
-    min_loss: f64,
-    bytes: usize,
-}
 
 /// How a pooled summary becomes a model, where that is not the penalised least-squares solution.
 ///
@@ -69,7 +60,7 @@ pub struct Learner {
     head: Option<Arc<dyn Head>>,
     design: Option<Design>,
     targets: usize,
-    register: Vec<Entry>,
+    register: Vec<TaskRecord>,
     index: HashMap<String, usize>,
     memory: Option<Memory>,
     model: Option<Model>,
@@ -157,7 +148,9 @@ impl Learner {
 
     /// Bytes of the memory: what would have to be kept to go on learning.
     pub fn state_bytes(&self) -> usize {
-        self.memory.as_ref().map_or(0, Memory::nbytes)
+        let away = self.away();
+        let elsewhere: usize = self.register[..away].iter().map(|e| e.bytes).sum();
+        self.memory.as_ref().map_or(0, Memory::nbytes) + elsewhere
     }
 
     /// The current model.
@@ -168,9 +161,21 @@ impl Learner {
         self.model.as_ref().ok_or(Error::NotLearned)
     }
 
-    /// The summaries of the tasks, in order; `None` once compact memory has folded them.
+    /// The summaries of the tasks, in order; `None` once compact memory has folded them, or while some
+    /// lie in a file ([`Learner::away`]).
     pub fn summaries(&self) -> Option<&[Summary]> {
         self.memory.as_ref().map_or(Some(&[]), Memory::summaries)
+    }
+
+    /// All summaries, or why they are not at hand.
+    pub(crate) fn every_summary(&self, operation: &'static str) -> Result<&[Summary]> {
+        self.summaries().ok_or_else(|| match self.away() {
+            0 => Error::Unsupported {
+                operation,
+                reason: "compact memory has merged the tasks; use the ledger".to_owned(),
+            },
+            missing => Error::Away { operation, missing },
+        })
     }
 
     /// The summary of one task.
@@ -179,10 +184,7 @@ impl Learner {
     /// When there is no such task, or compact memory has folded it.
     pub fn summary(&self, name: &str) -> Result<&Summary> {
         let at = self.position(name)?;
-        self.summaries().map(|s| &s[at]).ok_or_else(|| Error::Unsupported {
-            operation: "looking at a single task",
-            reason: "compact memory has merged it with the others; use the ledger".to_owned(),
-        })
+        Ok(&self.every_summary("looking at a single task")?[at])
     }
 
     /// Learns a task.
@@ -259,14 +261,25 @@ impl Learner {
     ) -> Result<&Model> {
         self.admit(name, weight)?;
         let design = summarizer.design().clone();
-        if self.design.as_ref().is_some_and(|d| *d != design) {
-            return Err(Error::Mismatch {
-                what: "what the basis was fixed to by its first rows",
-                left: "in the learner".to_owned(),
-                right: "in the stream; begin it again".to_owned(),
-            });
+        self.learn_summarized(name, design, summarizer.finish()?, weight)
+    }
+
+    /// Learns a task from a summary made under `design`, which fixes the learner's own if nothing has yet.
+    ///
+    /// # Errors
+    /// As [`Learner::learn_stream`].
+    pub fn learn_summarized(
+        &mut self,
+        name: &str,
+        design: Design,
+        summary: Summary,
+        weight: f64,
+    ) -> Result<&Model> {
+        self.admit(name, weight)?;
+        self.check_design(&design)?;
+        if summary.n() <= 0.0 {
+            return Err(Error::Empty { what: "the summary" });
         }
-        let summary = summarizer.finish()?;
         let least = summary.min_loss();
         self.absorb(name, design, summary, least, weight)
     }
@@ -283,11 +296,7 @@ impl Learner {
                 reason: "the basis is not fixed yet; learn a task with rows first".to_owned(),
             });
         };
-        if summary.n() <= 0.0 {
-            return Err(Error::Empty { what: "the summary" });
-        }
-        let least = summary.min_loss();
-        self.absorb(name, design, summary, least, weight)
+        self.learn_summarized(name, design, summary, weight)
     }
 
     /// Predicts: one row of targets for each row of inputs, end to end.
@@ -358,7 +367,22 @@ impl Learner {
         Ok(())
     }
 
-    pub(crate) fn design_for(&self, x: &Rows<'_>) -> Result<Design> {
+    pub(crate) fn check_design(&self, design: &Design) -> Result<()> {
+        if self.design.as_ref().is_none_or(|d| d == design) {
+            return Ok(());
+        }
+        Err(Error::Mismatch {
+            what: "what the basis was fixed to by its first rows",
+            left: "in the learner".to_owned(),
+            right: "in the stream; begin it again".to_owned(),
+        })
+    }
+
+    /// The design, or the one that these first rows of the first task would fix.
+    ///
+    /// # Errors
+    /// When `x` does not have the columns the learner expects, or the basis refuses it.
+    pub fn design_for(&self, x: &Rows<'_>) -> Result<Design> {
         if let Some(design) = &self.design {
             check_width(design, x)?;
             return Ok(design.clone());

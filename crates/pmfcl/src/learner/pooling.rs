@@ -2,7 +2,7 @@
 
 use super::memory::{Memory, Pool, worth_holding};
 use super::preference::Weighed;
-use super::{Entry, Learner, MemoryKind, Ridge, shape};
+use super::{Learner, MemoryKind, Ridge, TaskRecord, shape};
 use crate::error::{Error, Result};
 use crate::solve::{Model, Penalty, ridge, solve, weights};
 use crate::summary::{Design, Summary};
@@ -34,7 +34,7 @@ impl Learner {
                     .to_owned(),
             });
         };
-        let entry = Entry {
+        let entry = TaskRecord {
             name: name.to_owned(),
             samples: summary.n(),
             rank: summary.rank(),
@@ -59,13 +59,13 @@ impl Learner {
             Ok((pool, model)) => {
                 self.design = Some(design);
                 self.targets = p;
-                let summaries = match self.memory.take() {
-                    Some(Memory::Ledger { summaries, .. } | Memory::Held(summaries)) => summaries,
-                    _ => std::mem::take(&mut lone),
-                };
-                self.memory = Some(match alone {
-                    Some(_) => Memory::Folded(pool),
-                    None => self.shelve(m, p, summaries, pool),
+                self.memory = Some(match (self.memory.take(), alone) {
+                    (Some(Memory::Ledger { away, summaries, .. }), _) => {
+                        Memory::Ledger { away, summaries, pool }
+                    }
+                    (_, Some(_)) => Memory::Folded(pool),
+                    (Some(Memory::Held(summaries)), _) => self.shelve(m, p, summaries, pool),
+                    _ => self.shelve(m, p, std::mem::take(&mut lone), pool),
                 });
                 Ok(self.model.insert(model))
             }
@@ -95,9 +95,10 @@ impl Learner {
         let intercept = self.settings.intercept;
         let (pool, tasks) = match (&self.memory, alone) {
             (Some(Memory::Folded(pool)), Some(task)) => (pool.add(task, share, least, fade)?, None),
-            (Some(Memory::Ledger { summaries, pool }), _) => {
+            (Some(Memory::Ledger { away, summaries, pool }), _) => {
                 let task = summaries.last().ok_or(Error::NotLearned)?;
-                (pool.add(task, share, least, fade)?, Some(&summaries[..]))
+                let all = (*away == 0).then_some(&summaries[..]);
+                (pool.add(task, share, least, fade)?, all)
             }
             (Some(Memory::Held(held)), _) => {
                 (self.pool_parts(m, p, held, &self.shares()?)?, Some(&held[..]))
@@ -111,7 +112,7 @@ impl Learner {
     /// Chooses the memory's form for these summaries.
     pub(super) fn shelve(&self, m: usize, p: usize, summaries: Vec<Summary>, pool: Pool) -> Memory {
         match self.settings.memory {
-            MemoryKind::Ledger => Memory::Ledger { summaries, pool },
+            MemoryKind::Ledger => Memory::Ledger { away: 0, summaries, pool },
             MemoryKind::Compact => {
                 let numbers = summaries.iter().map(Summary::numbers).sum();
                 if worth_holding(numbers, m, p) {
@@ -179,10 +180,14 @@ impl Learner {
                 ridge::by_leaving_tasks_out(&folds, &d, intercept)?
             }
             (Ridge::LeaveOneTaskOut, None) => {
-                return Err(Error::Unsupported {
-                    operation: "choosing the ridge by leaving tasks out",
-                    reason: "compact memory has merged the tasks; use the ledger, or gcv"
-                        .to_owned(),
+                const OPERATION: &str = "choosing the ridge by leaving tasks out";
+                return Err(match self.away() {
+                    0 => Error::Unsupported {
+                        operation: OPERATION,
+                        reason: "compact memory has merged the tasks; use the ledger, or gcv"
+                            .to_owned(),
+                    },
+                    missing => Error::Away { operation: OPERATION, missing },
                 });
             }
             (Ridge::Auto | Ridge::LeaveOneTaskOut, _) => gcv()?,

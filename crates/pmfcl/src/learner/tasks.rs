@@ -1,7 +1,7 @@
 //! Every task as it stands under the current model.
 
 use super::Learner;
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// A task as it stands now.
 #[derive(Debug, Clone, PartialEq)]
@@ -41,6 +41,9 @@ impl Learner {
         let theta = &self.model()?.theta;
         let shares = self.shares()?;
         let sum: f64 = shares.iter().sum();
+        if self.away() > 0 {
+            return Err(Error::Away { operation: "a report on all tasks", missing: self.away() });
+        }
         let summaries = self.summaries();
         let exact = self.loss.exact();
         let mut reports = Vec::with_capacity(self.register.len());
@@ -60,8 +63,6 @@ impl Learner {
                 r2: None,
             };
             if let Some(s) = summaries.map(|s| &s[t]) {
-                // New inputs or targets have made it grow since it was learned.
-                report.bytes = s.nbytes();
                 let loss = s.loss(theta)?;
                 report.bound = Some(if exact { s.forgetting(theta)? } else { loss - e.min_loss });
                 if exact {

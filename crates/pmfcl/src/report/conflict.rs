@@ -211,12 +211,8 @@ fn against(memory: &Summary, incoming: &Summary) -> Result<Vec<ChowTest>> {
 }
 
 pub(crate) fn per_task(learner: &Learner) -> Result<&[Summary]> {
-    match learner.summaries() {
-        Some([]) => Err(Error::NotLearned),
-        Some(tasks) => Ok(tasks),
-        None => Err(Error::Unsupported {
-            operation: "a report on single tasks",
-            reason: "compact memory has merged them; use the ledger".to_owned(),
-        }),
+    match learner.every_summary("a report on single tasks")? {
+        [] => Err(Error::NotLearned),
+        tasks => Ok(tasks),
     }
 }

@@ -264,6 +264,84 @@ impl Summary {
         })
     }
 
+    /// The summary with its feature columns elsewhere: column `j` goes to column `places[j]` of `width`; the
+    /// columns nothing goes to are zero for all rows. How summaries that met categories in different
+    /// orders come to agree.
+    ///
+    /// Echelon form depends on the order of columns, so this is one QR. Cost: `O(r m²)`.
+    ///
+    /// # Errors
+    /// When there is not one place for each column, or two go to the same one, or beyond `width`.
+    pub fn rearrange(&self, places: &[usize], width: usize) -> Result<Summary> {
+        if places.len() != self.m {
+            return Err(Error::Shape {
+                what: "the list of places",
+                unit: "columns",
+                expected: self.m,
+                found: places.len(),
+            });
+        }
+        let mut taken = vec![false; width];
+        for &place in places {
+            if place >= width || std::mem::replace(&mut taken[place], true) {
+                return Err(Error::Shape {
+                    what: "the list of places",
+                    unit: "as a column given twice or beyond the last",
+                    expected: width,
+                    found: place,
+                });
+            }
+        }
+        if places.iter().enumerate().all(|(j, place)| j == *place) {
+            return self.extend_features(self.m, width - self.m);
+        }
+        let moved = Moved { summary: self, places, m: width };
+        let mut triangle = match self.rank() {
+            0 => Triangle::empty(width, self.p),
+            rank => kernel::factor(width, self.p, &moved, 0..rank),
+        };
+        triangle.residual = add(&triangle.residual, &self.c);
+        Ok(Self::from_triangle(triangle, self.n, self.target_sum.clone()))
+    }
+
+    /// The summary with its targets elsewhere: target `k` goes to target `places[k]` of `count`; the others
+    /// are zero for all rows. Exact to the bit.
+    ///
+    /// # Errors
+    /// When there is not one place for each target, or one is beyond `count`.
+    pub fn rearrange_targets(&self, places: &[usize], count: usize) -> Result<Summary> {
+        if places.len() != self.p || places.iter().any(|&k| k >= count) {
+            return Err(Error::Shape {
+                what: "the list of places",
+                unit: "targets",
+                expected: self.p,
+                found: places.len(),
+            });
+        }
+        let spread = |values: &[f64]| {
+            let mut wide = vec![0.0; count];
+            for (&k, v) in places.iter().zip(values) {
+                wide[k] = *v;
+            }
+            wide
+        };
+        let mut packed = Vec::with_capacity(self.packed.len() + count * self.rank());
+        let mut starts = Vec::with_capacity(self.rank());
+        for (_, r, z) in self.iter() {
+            starts.push(packed.len());
+            packed.extend_from_slice(r);
+            packed.extend(spread(z));
+        }
+        Ok(Self {
+            p: count,
+            packed,
+            starts,
+            c: spread(&self.c),
+            target_sum: spread(&self.target_sum),
+            ..self.clone()
+        })
+    }
+
     /// The summary of some of the targets, in the order given.
     pub(crate) fn keep_targets(&self, keep: &[usize]) -> Summary {
         let pick = |values: &[f64]| keep.iter().map(|&k| values[k]).collect::<Vec<_>>();
@@ -365,6 +443,30 @@ pub(crate) fn pool<'a>(
     let mut triangle = pooled.expect("there is at least one row");
     triangle.residual = add(&triangle.residual, &total.c);
     Ok(Summary::from_triangle(triangle, total.n, total.target_sum))
+}
+
+/// The rows of a summary with their columns in other places.
+struct Moved<'a> {
+    summary: &'a Summary,
+    places: &'a [usize],
+    m: usize,
+}
+
+impl Source for Moved<'_> {
+    fn rows(&self) -> usize {
+        self.summary.rank()
+    }
+
+    fn fill(&self, from: usize, out: &mut [f64]) {
+        out.fill(0.0);
+        for (i, row) in (from..).zip(out.chunks_exact_mut(self.m + self.summary.p)) {
+            let (pivot, r, z) = self.summary.row(i);
+            for (place, v) in self.places[pivot..].iter().zip(r) {
+                row[*place] = *v;
+            }
+            row[self.m..].copy_from_slice(z);
+        }
+    }
 }
 
 /// The rows of several summaries, one below the other.

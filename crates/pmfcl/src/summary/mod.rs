@@ -107,6 +107,11 @@ impl Summary {
         &self.c
     }
 
+    /// Sum of each target; for class indicators the samples of each class.
+    pub fn target_sums(&self) -> &[f64] {
+        &self.target_sum
+    }
+
     /// Mean of each target.
     pub fn target_mean(&self) -> Vec<f64> {
         self.target_sum.iter().map(|s| if self.n > 0.0 { s / self.n } else { 0.0 }).collect()
