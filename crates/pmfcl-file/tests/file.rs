@@ -1,0 +1,312 @@
+//! Models go into a file and come out as they were; one writer at a time; what is damaged is refused.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use pmfcl::{
+    Accumulator, Basis, ClassLoss, Classifier, ClassifierSettings, Labels, Learner, MemoryKind,
+    Preference, Ridge, Rows, Settings,
+};
+use pmfcl_file::{
+    Access, Change, Column, ColumnKind, FileError, Input, Learned, Model, ModelFile, Schema, verify,
+};
+use pmfcl_oracle::Draw;
+
+const D: usize = 3;
+
+fn names(list: &[&str]) -> Vec<String> {
+    list.iter().map(|s| (*s).to_owned()).collect()
+}
+
+struct Place {
+    _directory: tempfile::TempDir,
+    path: PathBuf,
+}
+
+fn place() -> Place {
+    let directory = tempfile::tempdir().unwrap();
+    Place { path: directory.path().join("model.pmf"), _directory: directory }
+}
+
+fn table(rows: usize, seed: u64) -> (Vec<f64>, Vec<f64>) {
+    let mut draw = Draw::new(seed);
+    let x = draw.normals(rows * D);
+    let y = x.chunks(D).map(|r| r[0] - 2.0 * r[1] + 0.1 * draw.normal()).collect();
+    (x, y)
+}
+
+fn learn(model: &mut Model, name: &str, seed: u64) {
+    let (x, y) = table(40, seed);
+    let x = Rows::new(&x, D).unwrap();
+    match &mut model.learned {
+        Learned::Regression(learner) => {
+            learner.learn(name, x, Rows::new(&y, 1).unwrap()).unwrap();
+        }
+        Learned::Classification(classifier) => {
+            let class = |v: &f64| {
+                if *v > 0.5 {
+                    "high"
+                } else if *v < -0.5 {
+                    "low"
+                } else {
+                    "mid"
+                }
+            };
+            let labels: Vec<&str> = y.iter().map(class).collect();
+            classifier.learn(name, x, &Labels::new(&labels)).unwrap();
+        }
+    }
+}
+
+fn regression(settings: Settings) -> Model {
+    let learner = Learner::new(settings).unwrap();
+    let schema = Schema::numbers(&names(&["a", "b", "c"]), &names(&["y"]));
+    Model { schema, learned: Learned::Regression(learner) }
+}
+
+fn classification(loss: ClassLoss, memory: MemoryKind) -> Model {
+    let settings = ClassifierSettings {
+        loss,
+        memory,
+        classes: (loss == ClassLoss::Logistic).then(|| names(&["high", "low", "mid"])),
+        ..ClassifierSettings::default()
+    };
+    let schema = Schema::numbers(&names(&["a", "b", "c"]), &names(&["class"]));
+    Model { schema, learned: Learned::Classification(Classifier::new(settings).unwrap()) }
+}
+
+fn every_kind() -> Vec<Model> {
+    let plain = Settings::default();
+    let mut all = Vec::new();
+    for memory in [MemoryKind::Ledger, MemoryKind::Compact] {
+        for prefer in [Preference::Samples, Preference::Equal, Preference::Decay(0.5)] {
+            all.push(regression(Settings { memory, prefer, ..plain.clone() }));
+        }
+        for loss in [ClassLoss::Squared, ClassLoss::Gaussian, ClassLoss::Logistic] {
+            all.push(classification(loss, memory));
+        }
+    }
+    for basis in ["spline:4", "rff:16,seed=3", "rbf:5", "ntk:4", "poly:2"] {
+        let basis: Basis = basis.parse().unwrap();
+        let ridge = Ridge::Fixed(1e-3);
+        let accumulator = Accumulator::Gram;
+        all.push(regression(Settings { basis, ridge, accumulator, ..plain.clone() }));
+    }
+    all.push(regression(Settings { ridge: Ridge::LeaveOneTaskOut, intercept: false, ..plain }));
+    all
+}
+
+/// Everything a model says of itself.
+fn content(model: &Model) -> String {
+    let learner = model.learner();
+    format!(
+        "{:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?}",
+        model.schema,
+        learner.settings(),
+        model.classifier().map(|c| (c.settings().clone(), c.classes().to_vec(), c.kept_moments())),
+        learner.records(),
+        learner.design().map(|d| d.map().frozen()),
+        learner.model().ok(),
+        learner.kept_pool(),
+        learner.at_hand(),
+    )
+}
+
+fn loaded(path: &Path) -> Result<String, FileError> {
+    let mut file = ModelFile::open(path, Access::Read)?;
+    file.load()?;
+    Ok(content(file.model()))
+}
+
+#[test]
+fn every_kind_of_model_comes_back_and_goes_on() {
+    for mut model in every_kind() {
+        let place = place();
+        learn(&mut model, "one", 1);
+        let mut file = ModelFile::create(&place.path, model.clone()).unwrap();
+        for (i, name) in ["two", "three", "four"].iter().enumerate() {
+            if model.learner().settings().ridge == Ridge::LeaveOneTaskOut {
+                file.load().unwrap();
+            }
+            learn(file.model_mut(), name, 2 + i as u64);
+            file.commit(Change::Task).unwrap();
+            learn(&mut model, name, 2 + i as u64);
+            drop(file);
+            assert_eq!(loaded(&place.path).unwrap(), content(&model));
+            file = ModelFile::open(&place.path, Access::Write).unwrap();
+        }
+        drop(file);
+        let verified = verify(&place.path).unwrap();
+        assert_eq!(verified.tasks, 4);
+        assert_eq!(fs::read_dir(place.path.parent().unwrap()).unwrap().count(), 1, "one file");
+    }
+}
+
+#[test]
+fn a_change_of_mind_is_kept_and_the_unlearned_is_wiped() {
+    let place = place();
+    let mut model = regression(Settings::default());
+    for (i, name) in ["keep", "patient-4711", "last"].iter().enumerate() {
+        learn(&mut model, name, i as u64);
+    }
+    let secret = model.learner().summaries().unwrap()[1].to_bytes();
+    let mut file = ModelFile::create(&place.path, model.clone()).unwrap();
+    let holds = |needle: &[u8]| {
+        let bytes = fs::read(&place.path).unwrap();
+        bytes.windows(needle.len()).any(|w| w == needle)
+    };
+    // A run of its numbers short enough to lie within a page.
+    assert!(holds(b"patient-4711") && holds(&secret[40..72]));
+    file.load().unwrap();
+    let chosen = vec![("keep".to_owned(), 0.75), ("last".to_owned(), 0.25)];
+    for m in [file.model_mut(), &mut model] {
+        let Learned::Regression(learner) = &mut m.learned else { unreachable!() };
+        learner.prefer(Preference::Chosen(chosen.clone())).unwrap();
+    }
+    file.commit(Change::Solution).unwrap();
+    assert_eq!(loaded(&place.path).unwrap(), content(&model));
+    for m in [file.model_mut(), &mut model] {
+        let Learned::Regression(learner) = &mut m.learned else { unreachable!() };
+        learner.unlearn("patient-4711").unwrap();
+    }
+    file.commit(Change::All).unwrap();
+    drop(file);
+    assert_eq!(loaded(&place.path).unwrap(), content(&model));
+    assert!(!holds(b"patient-4711") && !holds(&secret[40..72]), "traces are left");
+    verify(&place.path).unwrap();
+}
+
+#[test]
+fn categories_and_classes_are_kept() {
+    let place = place();
+    let column = |name: &str, kind| Column { name: name.to_owned(), kind };
+    let mut schema = Schema::new(
+        vec![column("age", ColumnKind::Number), column("colour", ColumnKind::Text)],
+        names(&["y"]),
+    );
+    for value in ["red", "blue; \"quoted\""] {
+        schema.inputs.push(Input::Category { column: 1, value: value.to_owned() });
+    }
+    let mut learner = Learner::new(Settings::default()).unwrap();
+    let (x, y) = table(30, 1);
+    learner.learn("ünïcode 'task'", Rows::new(&x, 3).unwrap(), Rows::new(&y, 1).unwrap()).unwrap();
+    let model = Model { schema, learned: Learned::Regression(learner) };
+    drop(ModelFile::create(&place.path, model.clone()).unwrap());
+    assert_eq!(loaded(&place.path).unwrap(), content(&model));
+    assert_eq!(model.features(), ["age", "colour=red", "colour=blue; \"quoted\""]);
+}
+
+#[test]
+fn a_second_writer_is_told_and_readers_go_on() {
+    let place = place();
+    let mut model = regression(Settings::default());
+    learn(&mut model, "one", 1);
+    let mut first = ModelFile::create(&place.path, model).unwrap();
+    let refused = ModelFile::open(&place.path, Access::Write).unwrap_err();
+    assert!(matches!(refused, FileError::Locked(_)), "{refused}");
+    assert!(refused.to_string().contains("another process is changing"));
+    assert_eq!(
+        ModelFile::open(&place.path, Access::Read).unwrap().model().learner().records().len(),
+        1
+    );
+    learn(first.model_mut(), "two", 2);
+    first.commit(Change::Task).unwrap();
+    assert_eq!(
+        ModelFile::open(&place.path, Access::Read).unwrap().model().learner().records().len(),
+        2
+    );
+    assert!(matches!(ModelFile::open(&place.path, Access::Write), Err(FileError::Locked(_))));
+    drop(first);
+    ModelFile::open(&place.path, Access::Write).unwrap();
+}
+
+#[test]
+fn what_is_no_model_is_refused_by_name() {
+    let place = place();
+    let refused = |path: &Path, part: &str| {
+        let text = ModelFile::open(path, Access::Read).unwrap_err().to_string();
+        assert!(text.contains(part) && text.contains(&path.display().to_string()), "{text}");
+    };
+    refused(&place.path, "no such model");
+    refused(place.path.parent().unwrap(), "directory");
+    fs::write(&place.path, b"").unwrap();
+    refused(&place.path, "empty");
+    fs::write(&place.path, vec![7u8; 4096]).unwrap();
+    refused(&place.path, "not a pmfcl model");
+    fs::remove_file(&place.path).unwrap();
+    rusqlite::Connection::open(&place.path).unwrap().execute_batch("CREATE TABLE a (b)").unwrap();
+    refused(&place.path, "something else");
+    fs::remove_file(&place.path).unwrap();
+    let mut model = regression(Settings::default());
+    learn(&mut model, "one", 1);
+    drop(ModelFile::create(&place.path, model.clone()).unwrap());
+    assert!(matches!(ModelFile::create(&place.path, model.clone()), Err(FileError::Exists(_))));
+    let raw =
+        |sql: &str| rusqlite::Connection::open(&place.path).unwrap().execute_batch(sql).unwrap();
+    raw("PRAGMA user_version = 9");
+    refused(&place.path, "newer pmfcl (file version 9, this program knows 1)");
+    raw(
+        "PRAGMA user_version = 1; CREATE TRIGGER t AFTER DELETE ON task BEGIN DELETE FROM model; END",
+    );
+    refused(&place.path, "tables are not those of a model");
+    raw("DROP TRIGGER t; UPDATE task SET samples = 41");
+    refused(&place.path, "bytes were changed");
+    let nowhere = place.path.parent().unwrap().join("not/there.pmf");
+    let text = ModelFile::create(&nowhere, model).unwrap_err().to_string();
+    assert!(text.contains("no directory"), "{text}");
+}
+
+/// Whichever byte is changed, the file is refused.
+#[test]
+fn a_changed_byte_anywhere_is_found() {
+    let place = place();
+    let mut model = classification(ClassLoss::Logistic, MemoryKind::Ledger);
+    for i in 0..4 {
+        learn(&mut model, &format!("task {i}"), i);
+    }
+    drop(ModelFile::create(&place.path, model.clone()).unwrap());
+    let good = fs::read(&place.path).unwrap();
+    let truth = content(&model);
+    let (mut refused, mut harmless) = (0, 0);
+    for at in (0..good.len()).filter(|at| *at < 128 || at % 11 == 0) {
+        for flip in [0x01u8, 0x80, 0xff] {
+            let mut bad = good.clone();
+            bad[at] ^= flip;
+            fs::write(&place.path, &bad).unwrap();
+            match verify(&place.path).and_then(|_| loaded(&place.path)) {
+                Err(_) => refused += 1,
+                Ok(found) => {
+                    harmless += 1;
+                    assert_eq!(found, truth, "byte {at} of {}", good.len());
+                }
+            }
+        }
+    }
+    assert_eq!(harmless, 0, "{refused} refused");
+}
+
+/// Opening does not read the summaries.
+#[test]
+fn ten_thousand_tasks_open_at_once() {
+    let place = place();
+    let mut model = regression(Settings::default());
+    for i in 0..10_000 {
+        let (x, y) = table(4, i);
+        let Learned::Regression(learner) = &mut model.learned else { unreachable!() };
+        learner
+            .learn(&format!("t{i}"), Rows::new(&x, D).unwrap(), Rows::new(&y, 1).unwrap())
+            .unwrap();
+    }
+    drop(ModelFile::create(&place.path, model.clone()).unwrap());
+    let mut file = ModelFile::open(&place.path, Access::Write).unwrap();
+    assert_eq!(file.model().learner().away(), 10_000);
+    learn(file.model_mut(), "one more", 1);
+    file.commit(Change::Task).unwrap();
+    assert_eq!(
+        (file.model().learner().away(), file.model().learner().at_hand().len()),
+        (10_000, 1)
+    );
+    drop(file);
+    learn(&mut model, "one more", 1);
+    assert_eq!(loaded(&place.path).unwrap(), content(&model));
+}
