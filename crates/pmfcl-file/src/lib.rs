@@ -12,7 +12,7 @@
 //! let mut learner = Learner::new(Settings::default())?;
 //! learner.learn("january", Rows::new(&[1.0, 2.0, 3.0], 1)?, Rows::new(&[2.0, 4.1, 5.9], 1)?)?;
 //! let schema = Schema::numbers(&["price".into()], &["sold".into()]);
-//! let mut file = ModelFile::create(&path, Model { schema, learned: Learned::Regression(learner) })?;
+//! let mut file = ModelFile::create(&path, &Model { schema, learned: Learned::Regression(Box::new(learner)) })?;
 //! if let Learned::Regression(learner) = &mut file.model_mut().learned {
 //!     learner.learn("february", Rows::new(&[4.0, 5.0], 1)?, Rows::new(&[8.1, 9.9], 1)?)?;
 //! }

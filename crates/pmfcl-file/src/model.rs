@@ -8,9 +8,9 @@ use crate::schema::Schema;
 #[derive(Debug, Clone)]
 pub enum Learned {
     /// Regression by squared loss.
-    Regression(Learner),
+    Regression(Box<Learner>),
     /// Classification.
-    Classification(Classifier),
+    Classification(Box<Classifier>),
 }
 
 /// A model: what was learned, and what its columns are called.

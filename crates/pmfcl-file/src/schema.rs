@@ -157,8 +157,8 @@ impl Schema {
         let mut names: Vec<&str> = self.columns.iter().map(|c| c.name.as_str()).collect();
         names.extend(self.targets.iter().map(String::as_str));
         names.sort_unstable();
-        if let Some(twice) = names.windows(2).find(|w| w[0] == w[1]) {
-            return Err(format!("two columns are named `{}`", twice[0]));
+        if let Some([twice, _]) = names.array_windows().find(|[a, b]| a == b) {
+            return Err(format!("two columns are named `{twice}`"));
         }
         if self.targets.is_empty() {
             return Err("there is no target".to_owned());

@@ -97,7 +97,7 @@ impl ModelFile {
     ///
     /// # Errors
     /// When there is a file of that name, or it cannot be written.
-    pub fn create(path: &Path, model: Model) -> Result<Self> {
+    pub fn create(path: &Path, model: &Model) -> Result<Self> {
         if path.is_dir() {
             return Err(FileError::Directory(path.to_path_buf()));
         }
@@ -346,7 +346,7 @@ fn draft_name(path: &Path) -> PathBuf {
     path.with_file_name(name)
 }
 
-fn write_draft(draft: &Path, model: Model) -> Result<()> {
+fn write_draft(draft: &Path, model: &Model) -> Result<()> {
     let shown = draft.to_path_buf();
     let directory = draft.parent().filter(|p| !p.as_os_str().is_empty());
     if let Some(directory) = directory
@@ -367,7 +367,7 @@ fn write_draft(draft: &Path, model: Model) -> Result<()> {
         connection.execute_batch(sql).map_err(write)?;
     }
     connection.execute("INSERT INTO digest VALUES (1, ?1)", [&digest::NONE[..]]).map_err(write)?;
-    write_all(draft, &connection, &model, Change::All, 1)?;
+    write_all(draft, &connection, model, Change::All, 1)?;
     connection.execute_batch("BEGIN IMMEDIATE").map_err(write)?;
     sum_up(draft, &mut connection)?;
     connection.execute_batch("ROLLBACK").map_err(write)?;
@@ -442,7 +442,7 @@ fn write_rows(
         let mut check = None;
         if let Some(own) = own {
             let (bytes, number) = layout::sealed(own);
-            summary.execute(params![place as i64, bytes])?;
+            summary.execute(params![place.cast_signed(), bytes])?;
             check = Some(number);
         }
         let note = model.classifier().and_then(|c| c.note(&record.name).ok());
@@ -451,13 +451,13 @@ fn write_rows(
             .map(|n| json!({ "counts": n.counts, "separable": n.separable }).to_string());
         let numbers = |list: Option<&Vec<f64>>| list.map(|v| layout::to_bytes(v));
         task.execute(params![
-            place as i64,
+            place.cast_signed(),
             record.name,
             record.samples,
-            record.rank as i64,
+            record.rank.cast_signed(),
             record.weight,
             record.min_loss,
-            record.bytes as i64,
+            record.bytes.cast_signed(),
             words,
             numbers(note.as_ref().and_then(|n| n.moments.as_ref())),
             numbers(note.as_ref().and_then(|n| n.losses.as_ref())),
@@ -702,13 +702,15 @@ impl Stored {
             model: solution,
         };
         let learned = match found {
-            Found::Regression(settings) => Learned::Regression(
+            Found::Regression(settings) => Learned::Regression(Box::new(
                 Learner::from_parts(parts(settings)).map_err(|e| e.to_string())?,
-            ),
+            )),
             Found::Classification(settings) => {
                 let learner = parts(pmfcl::Settings::default());
                 let whole = ClassifierParts { settings, classes, learner, notes, moments };
-                Learned::Classification(Classifier::from_parts(whole).map_err(|e| e.to_string())?)
+                Learned::Classification(Box::new(
+                    Classifier::from_parts(whole).map_err(|e| e.to_string())?,
+                ))
             }
         };
         let model = Model { schema, learned };

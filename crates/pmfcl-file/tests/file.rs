@@ -61,7 +61,7 @@ fn learn(model: &mut Model, name: &str, seed: u64) {
 fn regression(settings: Settings) -> Model {
     let learner = Learner::new(settings).unwrap();
     let schema = Schema::numbers(&names(&["a", "b", "c"]), &names(&["y"]));
-    Model { schema, learned: Learned::Regression(learner) }
+    Model { schema, learned: Learned::Regression(Box::new(learner)) }
 }
 
 fn classification(loss: ClassLoss, memory: MemoryKind) -> Model {
@@ -72,7 +72,7 @@ fn classification(loss: ClassLoss, memory: MemoryKind) -> Model {
         ..ClassifierSettings::default()
     };
     let schema = Schema::numbers(&names(&["a", "b", "c"]), &names(&["class"]));
-    Model { schema, learned: Learned::Classification(Classifier::new(settings).unwrap()) }
+    Model { schema, learned: Learned::Classification(Box::new(Classifier::new(settings).unwrap())) }
 }
 
 fn every_kind() -> Vec<Model> {
@@ -123,7 +123,7 @@ fn every_kind_of_model_comes_back_and_goes_on() {
     for mut model in every_kind() {
         let place = place();
         learn(&mut model, "one", 1);
-        let mut file = ModelFile::create(&place.path, model.clone()).unwrap();
+        let mut file = ModelFile::create(&place.path, &model).unwrap();
         for (i, name) in ["two", "three", "four"].iter().enumerate() {
             if model.learner().settings().ridge == Ridge::LeaveOneTaskOut {
                 file.load().unwrap();
@@ -150,7 +150,7 @@ fn a_change_of_mind_is_kept_and_the_unlearned_is_wiped() {
         learn(&mut model, name, i as u64);
     }
     let secret = model.learner().summaries().unwrap()[1].to_bytes();
-    let mut file = ModelFile::create(&place.path, model.clone()).unwrap();
+    let mut file = ModelFile::create(&place.path, &model).unwrap();
     let holds = |needle: &[u8]| {
         let bytes = fs::read(&place.path).unwrap();
         bytes.windows(needle.len()).any(|w| w == needle)
@@ -190,8 +190,8 @@ fn categories_and_classes_are_kept() {
     let mut learner = Learner::new(Settings::default()).unwrap();
     let (x, y) = table(30, 1);
     learner.learn("ünïcode 'task'", Rows::new(&x, 3).unwrap(), Rows::new(&y, 1).unwrap()).unwrap();
-    let model = Model { schema, learned: Learned::Regression(learner) };
-    drop(ModelFile::create(&place.path, model.clone()).unwrap());
+    let model = Model { schema, learned: Learned::Regression(Box::new(learner)) };
+    drop(ModelFile::create(&place.path, &model).unwrap());
     assert_eq!(loaded(&place.path).unwrap(), content(&model));
     assert_eq!(model.features(), ["age", "colour=red", "colour=blue; \"quoted\""]);
 }
@@ -201,7 +201,7 @@ fn a_second_writer_is_told_and_readers_go_on() {
     let place = place();
     let mut model = regression(Settings::default());
     learn(&mut model, "one", 1);
-    let mut first = ModelFile::create(&place.path, model).unwrap();
+    let mut first = ModelFile::create(&place.path, &model).unwrap();
     let refused = ModelFile::open(&place.path, Access::Write).unwrap_err();
     assert!(matches!(refused, FileError::Locked(_)), "{refused}");
     assert!(refused.to_string().contains("another process is changing"));
@@ -239,8 +239,8 @@ fn what_is_no_model_is_refused_by_name() {
     fs::remove_file(&place.path).unwrap();
     let mut model = regression(Settings::default());
     learn(&mut model, "one", 1);
-    drop(ModelFile::create(&place.path, model.clone()).unwrap());
-    assert!(matches!(ModelFile::create(&place.path, model.clone()), Err(FileError::Exists(_))));
+    drop(ModelFile::create(&place.path, &model).unwrap());
+    assert!(matches!(ModelFile::create(&place.path, &model), Err(FileError::Exists(_))));
     let raw =
         |sql: &str| rusqlite::Connection::open(&place.path).unwrap().execute_batch(sql).unwrap();
     raw("PRAGMA user_version = 9");
@@ -252,7 +252,7 @@ fn what_is_no_model_is_refused_by_name() {
     raw("DROP TRIGGER t; UPDATE task SET samples = 41");
     refused(&place.path, "bytes were changed");
     let nowhere = place.path.parent().unwrap().join("not/there.pmf");
-    let text = ModelFile::create(&nowhere, model).unwrap_err().to_string();
+    let text = ModelFile::create(&nowhere, &model).unwrap_err().to_string();
     assert!(text.contains("no directory"), "{text}");
 }
 
@@ -264,7 +264,7 @@ fn a_changed_byte_anywhere_is_found() {
     for i in 0..4 {
         learn(&mut model, &format!("task {i}"), i);
     }
-    drop(ModelFile::create(&place.path, model.clone()).unwrap());
+    drop(ModelFile::create(&place.path, &model).unwrap());
     let good = fs::read(&place.path).unwrap();
     let truth = content(&model);
     let (mut refused, mut harmless) = (0, 0);
@@ -297,7 +297,7 @@ fn ten_thousand_tasks_open_at_once() {
             .learn(&format!("t{i}"), Rows::new(&x, D).unwrap(), Rows::new(&y, 1).unwrap())
             .unwrap();
     }
-    drop(ModelFile::create(&place.path, model.clone()).unwrap());
+    drop(ModelFile::create(&place.path, &model).unwrap());
     let mut file = ModelFile::open(&place.path, Access::Write).unwrap();
     assert_eq!(file.model().learner().away(), 10_000);
     learn(file.model_mut(), "one more", 1);

@@ -181,9 +181,7 @@ impl Classifier {
     pub fn extend_inputs(&mut self, at: usize, count: usize) -> Result<()> {
         let mut next = self.clone();
         let wider = |m: &Moments| m.extended(at, count);
-        for note in next.notes.values_mut() {
-            note.moments = note.moments.as_ref().map(wider);
-        }
+        next.notes.values_mut().for_each(|note| note.moments = note.moments.as_ref().map(wider));
         next.moments = next.moments.as_ref().map(wider);
         next.gaussian = OnceLock::new();
         // The prior must know the new columns before the learner solves with them.
