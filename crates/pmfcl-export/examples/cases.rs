@@ -15,7 +15,7 @@ use pmfcl_export::{Exported, Input, json, onnx, onnx_for, safetensors};
 use serde_json::{Value, json as object};
 
 /// Every basis, and what is special about some.
-const BASES: [&str; 24] = [
+const BASES: [&str; 26] = [
     "linear",
     "poly:1",
     "poly:3",
@@ -35,8 +35,10 @@ const BASES: [&str; 24] = [
     "rbf:40,scale=none",
     "rff:16",
     "rff:9,gamma=0.3,seed=5",
+    "rff:1,seed=9",
     "relu:20",
     "relu:9,scale=none",
+    "relu:1",
     "ntk:7",
     "ntk:5,scale=none,seed=2",
     "ntk:1",
@@ -130,6 +132,8 @@ enum Layout {
     /// Numbers and text in turns; one text column has a name the graph needs itself.
     Mixed,
     Texts,
+    /// A single column of numbers.
+    Lone,
 }
 
 impl Layout {
@@ -138,6 +142,7 @@ impl Layout {
             Self::Numbers => "numbers",
             Self::Mixed => "mixed",
             Self::Texts => "texts",
+            Self::Lone => "lone",
         }
     }
 
@@ -159,6 +164,7 @@ impl Layout {
                 season("autumn"),
                 season(""),
             ],
+            Self::Lone => vec![number("a")],
             Self::Texts => vec![season("spring"), season("autumn"), category("label", "x")],
         };
         let width = inputs.iter().filter(|input| matches!(input, Input::Number(_))).count();
@@ -180,7 +186,7 @@ impl Layout {
         };
         let seasons = ["spring", "autumn", "", "monsoon"];
         let texts = match self {
-            Self::Numbers => Vec::new(),
+            Self::Numbers | Self::Lone => Vec::new(),
             Self::Mixed => {
                 let sizes = ["größer", "small", "middling", "Größer"];
                 vec![text("season", "season", seasons), text("X", "X_2", sizes)]
@@ -222,8 +228,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     for basis in BASES {
         // 0 has no negative power, and a category is 0 on most rows.
         let poles = basis.starts_with("power:-");
-        for layout in [Layout::Numbers, Layout::Mixed, Layout::Texts] {
-            if poles && layout != Layout::Numbers {
+        for layout in [Layout::Numbers, Layout::Mixed, Layout::Texts, Layout::Lone] {
+            if poles && matches!(layout, Layout::Mixed | Layout::Texts) {
                 continue;
             }
             for (name, head) in heads() {

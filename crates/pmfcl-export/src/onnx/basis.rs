@@ -1,9 +1,11 @@
 //! φ as nodes: every rule of [`Parts`], operation by operation as the core computes it, so that roundings agree too.
 
+use std::f64::consts::FRAC_PI_2;
+
 use pmfcl::Parts;
 use pmfcl::basis::{Finish, Monomial, Pointwise};
 
-use super::columns::{join, pick};
+use super::columns::{join, pick, product};
 use super::graph::Graph;
 
 /// The columns of the basis from the inputs `x`.
@@ -32,7 +34,7 @@ pub(super) fn basis(graph: &mut Graph, x: &str, parts: &Parts<'_>) -> String {
             let weights = graph.numbers("weights", &[d, units], weights);
             let moved = graph.node("Sub", &[x, &shift], &[]);
             let x = graph.node("Div", &[&moved, &spread], &[]);
-            let z = graph.node("MatMul", &[&x, &weights], &[]);
+            let z = product(graph, &x, &weights, d);
             random(graph, &x, &z, (d, units), finish)
         }
     }
@@ -159,11 +161,15 @@ fn random(
 ) -> String {
     match finish {
         Finish::Cosine { phase } => {
-            let phase = graph.numbers("phase", &[units], phase);
-            let factor = graph.number("factor", (2.0 / units as f64).sqrt());
+            // onnxruntime has had the sine of doubles for long, the cosine since 2026 only.
+            let phase: Vec<f64> = phase.iter().map(|b| b + FRAC_PI_2).collect();
+            let phase = graph.numbers("phase", &[units], &phase);
+            // A factor for each column: a common one is drawn into the product that follows; see `product`.
+            let factors = vec![(2.0 / units as f64).sqrt(); units];
+            let factors = graph.numbers("factors", &[units], &factors);
             let angle = graph.node("Add", &[z, &phase], &[]);
-            let cosine = graph.node("Cos", &[&angle], &[]);
-            graph.node("Mul", &[&factor, &cosine], &[])
+            let wave = graph.node("Sin", &[&angle], &[]);
+            graph.node("Mul", &[&factors, &wave], &[])
         }
         Finish::Gauss { length, norms } => {
             let norms = graph.numbers("norms", &[units], norms);

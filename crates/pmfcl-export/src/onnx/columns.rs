@@ -88,6 +88,14 @@ pub(super) fn join(graph: &mut Graph, blocks: &[&str]) -> String {
     }
 }
 
+/// Rows times a matrix of `inner` rows.
+///
+/// onnxruntime draws a common factor or divisor of either side into the product, as a single-precision attribute: eight
+/// digits are lost. A lone column's unit is such a divisor, so a lone column goes without a matrix product.
+pub(super) fn product(graph: &mut Graph, rows: &str, matrix: &str, inner: usize) -> String {
+    graph.node(if inner == 1 { "Mul" } else { "MatMul" }, &[rows, matrix], &[])
+}
+
 /// Columns by their numbers; nothing to do where these are all of them in order.
 pub(super) fn pick(graph: &mut Graph, value: &str, columns: &[usize], of: usize) -> String {
     if columns.iter().copied().eq(0..of) {

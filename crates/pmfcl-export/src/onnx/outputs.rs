@@ -70,7 +70,9 @@ fn scores(
         _ => graph.node(op, inputs, &[]),
     };
     let shifted = exported.design.intercept() || absent.contains(&true);
-    let product = last(graph, "MatMul", &[columns, &coef], !shifted);
+    // A lone column goes without a matrix product; see `columns::product`.
+    let product = if m == 1 { "Mul" } else { "MatMul" };
+    let product = last(graph, product, &[columns, &coef], !shifted);
     if !shifted {
         return product;
     }
