@@ -136,13 +136,12 @@ impl Graph {
     }
 
     /// The `GraphProto`.
-    pub(super) fn finish(self, name: &str, doc: &str) -> Message {
-        // field: 1 node, 2 name, 5 initializer, 10 doc_string, 11 input, 12 output
+    pub(super) fn finish(self, name: &str) -> Message {
+        // field: 1 node, 2 name, 5 initializer, 11 input, 12 output
         Message::default()
             .messages(1, &self.nodes)
             .text(2, name)
             .messages(5, &self.initializers)
-            .text(10, doc)
             .messages(11, &self.inputs)
             .messages(12, &self.outputs)
     }

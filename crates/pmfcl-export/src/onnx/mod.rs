@@ -84,7 +84,7 @@ pub fn onnx_for(exported: &Exported<'_>, opset: u32) -> Result<Vec<u8>, ExportEr
         .text(2, "pmfcl")
         .text(3, env!("CARGO_PKG_VERSION"))
         .text(6, &doc)
-        .message(7, &graph.finish(name, &doc))
+        .message(7, &graph.finish(name))
         .message(8, &operators)
         .messages(14, &metadata)
         .finish();
