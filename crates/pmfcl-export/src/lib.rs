@@ -24,8 +24,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! A basis refuses inputs without a finite image, by row and column; a graph cannot refuse. What pmfcl refuses gives
-//! NaN or an infinity there (or, where the image is merely clipped away, some number).
+//! pmfcl refuses inputs that are missing, infinite or without a finite image, by row and column; a graph cannot refuse. It
+//! answers such a row with NaN, an infinity, or a class and probabilities that mean nothing: look at the inputs first.
 
 #![warn(clippy::unwrap_used)]
 #![expect(clippy::cast_possible_wrap, reason = "numbers of columns fit in 63 bits")]
