@@ -47,7 +47,7 @@ pub mod solve;
 pub mod summary;
 mod theta;
 
-pub use basis::{Basis, Map};
+pub use basis::{Basis, Map, Parts};
 pub use classify::{ClassLoss, Classifier, ClassifierSettings, Labels};
 pub use error::{Error, Result};
 pub use learner::{Learner, MemoryKind, Preference, Ridge, Settings, TaskReport};

@@ -43,6 +43,7 @@ mod draw;
 mod error;
 #[cfg(test)]
 mod golden;
+mod parts;
 mod pointwise;
 mod polynomial;
 mod random;
@@ -52,8 +53,10 @@ mod spline;
 mod units;
 
 pub use error::BasisError;
+pub use parts::{Monomial, Parts};
+pub use pointwise::Pointwise;
+pub use random::Finish;
 
-use pointwise::Pointwise;
 use polynomial::Polynomial;
 use random::Random;
 use spec::{Kind, Scale};
@@ -329,6 +332,19 @@ impl Map {
         match &self.rule {
             Rule::Random(random) => random.origin(),
             _ => None,
+        }
+    }
+
+    /// What the columns are computed from, for other programs to compute them too.
+    ///
+    /// Cost: O(m) for `poly`; all others lend what is there.
+    pub fn parts(&self) -> Parts<'_> {
+        match &self.rule {
+            Rule::Identity => Parts::Identity,
+            Rule::Pointwise(pointwise) => Parts::Pointwise(*pointwise),
+            Rule::Polynomial(polynomial) => Parts::Monomials(polynomial.monomials(self.inputs)),
+            Rule::Spline(spline) => spline.parts(),
+            Rule::Random(random) => random.parts(),
         }
     }
 

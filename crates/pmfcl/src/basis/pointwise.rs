@@ -2,7 +2,7 @@
 
 /// A function applied to every input alike.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Pointwise {
+pub enum Pointwise {
     /// sign(x)·log(1 + |x|): odd, monotone, defined everywhere; x near 0, ± log|x| far out.
     Log,
     /// eˣ, up to x = 709.78.

@@ -4,7 +4,7 @@
 //! `PolynomialFeatures` without its constant. A monomial is its parent, one degree lower, times
 //! one input, so each costs one product.
 
-use super::MAX_COLUMNS;
+use super::{MAX_COLUMNS, Monomial};
 
 /// All monomials, or only pure powers, as a list of products.
 #[derive(Debug, Clone, PartialEq)]
@@ -65,6 +65,17 @@ impl Polynomial {
             }
             at += run.to - run.from;
         }
+    }
+
+    /// The columns as products.
+    pub(super) fn monomials(&self, d: usize) -> Vec<Monomial> {
+        let product = |parent, input| Monomial { parent, input };
+        let first = (0..d).map(|j| product(None, j));
+        let rest = self
+            .runs
+            .iter()
+            .flat_map(|run| (run.from..run.to).map(|j| product(Some(run.parent), j)));
+        first.chain(rest).collect()
     }
 
     /// Of the inputs in a monomial, the largest.

@@ -22,9 +22,9 @@
 use faer::linalg::matmul::matmul;
 use faer::{Accum, MatMut, MatRef, Par};
 
-use super::BasisError;
 use super::draw::Draw;
 use super::spec::Kind;
+use super::{BasisError, Parts};
 
 /// The most weights that are drawn: 2 GB.
 pub(super) const MAX_WEIGHTS: usize = 1 << 28;
@@ -50,17 +50,31 @@ pub(super) struct Random {
     finish: Finish,
 }
 
-/// What becomes of z.
+/// What becomes of z = x̃W, m numbers a row.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Finish {
-    /// √(2/m)·cos(z + phase).
-    Cosine { phase: Vec<f64> },
-    /// exp(−(‖x̃‖² + norm − 2z)/(2ℓ²)), `norm` being ‖c‖².
-    Gauss { length: f64, norms: Vec<f64> },
-    /// max(0, z + bias).
-    Relu { bias: Vec<f64> },
-    /// x̃ ⊗ (outer ⊙ 1[z ≥ 0]).
-    Tangent { outer: Vec<f64> },
+pub enum Finish {
+    /// `rff`: √(2/m)·cos(z + phase).
+    Cosine {
+        /// One for each unit, in [0, 2π).
+        phase: Vec<f64>,
+    },
+    /// `rbf`: exp(−(‖x̃‖² + norm − 2z)/(2ℓ²)), the bracket not below 0; 0 where ‖x̃‖² overflows.
+    Gauss {
+        /// ℓ.
+        length: f64,
+        /// ‖c‖² of each centre c, the columns of W.
+        norms: Vec<f64>,
+    },
+    /// `relu`: max(0, z + bias).
+    Relu {
+        /// One for each unit.
+        bias: Vec<f64>,
+    },
+    /// `ntk`: x̃ ⊗ (outer ⊙ 1[z ≥ 0]); column j·m + i is x̃ⱼ·outerᵢ·1[zᵢ ≥ 0].
+    Tangent {
+        /// One for each unit.
+        outer: Vec<f64>,
+    },
 }
 
 impl Random {
@@ -238,6 +252,15 @@ impl Random {
     /// v₀: the columns of V one below the other, which is how W is stored.
     pub(super) fn origin(&self) -> Option<&[f64]> {
         matches!(self.finish, Finish::Tangent { .. }).then_some(&self.weights)
+    }
+
+    pub(super) fn parts(&self) -> Parts<'_> {
+        Parts::Random {
+            shift: &self.shift,
+            spread: &self.spread,
+            weights: &self.weights,
+            finish: &self.finish,
+        }
     }
 
     /// The input farthest out, in its own units.

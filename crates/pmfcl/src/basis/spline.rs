@@ -12,8 +12,8 @@
 //! sum to 1 everywhere. That sum is the intercept's column, so the last function of each input is
 //! dropped: k columns from k + 1 functions, nothing lost.
 
-use super::BasisError;
 use super::range::ranges;
+use super::{BasisError, Parts};
 
 /// Cubic B-splines on a range for each input.
 #[derive(Debug, Clone, PartialEq)]
@@ -78,6 +78,10 @@ impl Spline {
         let t = (x - lo) / (hi - lo) * intervals as f64;
         let interval = (t as usize).min(intervals - 1);
         (interval, values(t - interval as f64))
+    }
+
+    pub(super) fn parts(&self) -> Parts<'_> {
+        Parts::Splines { count: self.count, ranges: &self.ranges }
     }
 
     pub(super) fn blame(&self, feature: usize) -> usize {

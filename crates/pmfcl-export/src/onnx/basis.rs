@@ -1,0 +1,215 @@
+//! φ as nodes: every rule of [`Parts`], operation by operation as the core computes it, so that roundings agree too.
+
+use std::f64::consts::FRAC_PI_2;
+
+use pmfcl::Parts;
+use pmfcl::basis::{Finish, Monomial, Pointwise};
+
+use super::columns::{join, pick, product};
+use super::graph::Graph;
+
+/// The columns of the basis from the inputs `x`.
+pub(super) fn basis(graph: &mut Graph, x: &str, parts: &Parts<'_>) -> String {
+    match parts {
+        Parts::Identity => x.to_owned(),
+        Parts::Pointwise(Pointwise::Exp) => graph.node("Exp", &[x], &[]),
+        Parts::Pointwise(Pointwise::Log) => {
+            let size = graph.node("Abs", &[x], &[]);
+            let log = log_of_one_plus(graph, &size);
+            odd(graph, x, &log)
+        }
+        Parts::Pointwise(Pointwise::Power(exponent)) => {
+            let size = graph.node("Abs", &[x], &[]);
+            let exponent = graph.number("exponent", *exponent);
+            let power = graph.node("Pow", &[&size, &exponent], &[]);
+            odd(graph, x, &power)
+        }
+        Parts::Monomials(monomials) => products(graph, x, monomials),
+        Parts::Splines { count, ranges } => splines(graph, x, *count, ranges),
+        Parts::Random { shift, spread, weights, finish } => {
+            let d = shift.len();
+            let units = weights.len() / d;
+            let shift = graph.numbers("shift", &[d], shift);
+            let spread = graph.numbers("spread", &[d], spread);
+            let weights = graph.numbers("weights", &[d, units], weights);
+            let moved = graph.node("Sub", &[x, &shift], &[]);
+            let x = graph.node("Div", &[&moved, &spread], &[]);
+            let z = product(graph, &x, &weights, d);
+            random(graph, &x, &z, (d, units), finish)
+        }
+    }
+}
+
+/// The sign of x times a value.
+fn odd(graph: &mut Graph, x: &str, value: &str) -> String {
+    let sign = graph.node("Sign", &[x], &[]);
+    graph.node("Mul", &[&sign, value], &[])
+}
+
+/// log(1 + a) for a ≥ 0 to the last digits: 1 + a is rounded, and log(w)·a/(w − 1) makes up for it (w being the rounded
+/// sum). Where w is 1, a is its own logarithm.
+fn log_of_one_plus(graph: &mut Graph, a: &str) -> String {
+    let one = graph.number("one", 1.0);
+    let w = graph.node("Add", &[a, &one], &[]);
+    let rounded = graph.node("Sub", &[&w, &one], &[]);
+    let log = graph.node("Log", &[&w], &[]);
+    let ratio = graph.node("Div", &[a, &rounded], &[]);
+    let product = graph.node("Mul", &[&log, &ratio], &[]);
+    let small = graph.node("Equal", &[&w, &one], &[]);
+    graph.node("Where", &[&small, a, &product], &[])
+}
+
+/// Monomials degree by degree: those of the degree before, times an input each.
+fn products(graph: &mut Graph, x: &str, monomials: &[Monomial]) -> String {
+    let d = monomials.iter().take_while(|monomial| monomial.parent.is_none()).count();
+    let mut blocks = vec![x.to_owned()];
+    let (mut start, mut end) = (0, d);
+    while end < monomials.len() {
+        let higher: Vec<(usize, usize)> = monomials[end..]
+            .iter()
+            .map_while(|m| m.parent.filter(|parent| *parent < end).map(|parent| (parent, m.input)))
+            .collect();
+        let parents: Vec<usize> = higher.iter().map(|(parent, _)| parent - start).collect();
+        let inputs: Vec<usize> = higher.iter().map(|(_, input)| *input).collect();
+        let before = blocks.last().expect("the first degree is there").clone();
+        let parents = pick(graph, &before, &parents, end - start);
+        let inputs = pick(graph, x, &inputs, d);
+        blocks.push(graph.node("Mul", &[&parents, &inputs], &[]));
+        (start, end) = (end, end + higher.len());
+    }
+    let blocks: Vec<&str> = blocks.iter().map(String::as_str).collect();
+    join(graph, &blocks)
+}
+
+/// B-splines by the closed form of [`Parts::Splines`]; the splines that are not 0 find their columns by comparing numbers.
+fn splines(graph: &mut Graph, x: &str, count: usize, ranges: &[(f64, f64)]) -> String {
+    let d = ranges.len();
+    let lows: Vec<f64> = ranges.iter().map(|(lo, _)| *lo).collect();
+    let highs: Vec<f64> = ranges.iter().map(|(_, hi)| *hi).collect();
+    let widths: Vec<f64> = ranges.iter().map(|(lo, hi)| hi - lo).collect();
+    let lo = graph.numbers("lo", &[d], &lows);
+    let hi = graph.numbers("hi", &[d], &highs);
+    let width = graph.numbers("width", &[d], &widths);
+    let intervals = graph.number("intervals", (count - 2) as f64);
+    let last = graph.number("last_interval", (count - 3) as f64);
+    let [zero, half, one, three, four, six] =
+        [("zero", 0.0), ("half", 0.5), ("one", 1.0), ("three", 3.0), ("four", 4.0), ("six", 6.0)]
+            .map(|(name, value)| graph.number(name, value));
+    let mut op = |name: &str, a: &str, b: &str| graph.node(name, &[a, b], &[]);
+
+    let inside = op("Max", x, &lo);
+    let inside = op("Min", &inside, &hi);
+    let t = op("Sub", &inside, &lo);
+    let t = op("Div", &t, &width);
+    let t = op("Mul", &t, &intervals);
+    let off = op("Sub", x, &inside);
+    let off = op("Div", &off, &width);
+    let off = op("Mul", &off, &intervals);
+    let below = op("Min", &off, &zero);
+    let below = op("Mul", &below, &half);
+    let above = op("Max", &off, &zero);
+    let above = op("Mul", &above, &half);
+
+    let interval = graph.node("Floor", &[&t], &[]);
+    let mut op = |name: &str, a: &str, b: &str| graph.node(name, &[a, b], &[]);
+    let interval = op("Min", &interval, &last);
+    let u = op("Sub", &t, &interval);
+    let v = op("Sub", &one, &u);
+    // u³/6 and (4 + u²(3u − 6))/6
+    let mut cubics = |u: &str| {
+        let square = op("Mul", u, u);
+        let cube = op("Mul", &square, u);
+        let outer = op("Div", &cube, &six);
+        let inner = op("Mul", u, &three);
+        let inner = op("Sub", &inner, &six);
+        let inner = op("Mul", &square, &inner);
+        let inner = op("Add", &inner, &four);
+        (outer, op("Div", &inner, &six))
+    };
+    let (fourth, second) = cubics(&u);
+    let (first, third) = cubics(&v);
+    let values = [
+        op("Sub", &first, &below),
+        op("Sub", &second, &above),
+        op("Add", &third, &below),
+        op("Add", &fourth, &above),
+    ];
+
+    // rows × inputs × splines
+    let axis = graph.wholes("axis", &[2]);
+    let numbers: Vec<f64> = (0..count).map(|i| i as f64).collect();
+    let numbers = graph.numbers("splines", &[1, 1, count], &numbers);
+    let interval = graph.node("Unsqueeze", &[&interval, &axis], &[]);
+    let place = graph.node("Sub", &[&numbers, &interval], &[]);
+    let mut columns = zero;
+    for (k, value) in values.iter().enumerate() {
+        let value = graph.node("Unsqueeze", &[value, &axis], &[]);
+        let k = graph.number("place", k as f64);
+        let here = graph.node("Equal", &[&place, &k], &[]);
+        columns = graph.node("Where", &[&here, &value, &columns], &[]);
+    }
+    flat(graph, &columns, d * count)
+}
+
+/// What becomes of z.
+fn random(
+    graph: &mut Graph,
+    x: &str,
+    z: &str,
+    (d, units): (usize, usize),
+    finish: &Finish,
+) -> String {
+    match finish {
+        Finish::Cosine { phase } => {
+            // onnxruntime has had the sine of doubles for long, the cosine since 2026 only.
+            let phase: Vec<f64> = phase.iter().map(|b| b + FRAC_PI_2).collect();
+            let phase = graph.numbers("phase", &[units], &phase);
+            // A factor for each column: a common one is drawn into the product that follows; see `product`.
+            let factors = vec![(2.0 / units as f64).sqrt(); units];
+            let factors = graph.numbers("factors", &[units], &factors);
+            let angle = graph.node("Add", &[z, &phase], &[]);
+            let wave = graph.node("Sin", &[&angle], &[]);
+            graph.node("Mul", &[&factors, &wave], &[])
+        }
+        Finish::Gauss { length, norms } => {
+            let norms = graph.numbers("norms", &[units], norms);
+            let half = graph.number("half", -0.5 / length / length);
+            let [zero, two, most] = [("zero", 0.0), ("two", 2.0), ("most", f64::MAX)]
+                .map(|(name, value)| graph.number(name, value));
+            let axis = graph.wholes("axis", &[1]);
+            let norm = graph.node("ReduceSumSquare", &[x, &axis], &[]);
+            let sum = graph.node("Add", &[&norm, &norms], &[]);
+            let twice = graph.node("Mul", &[&two, z], &[]);
+            let square = graph.node("Sub", &[&sum, &twice], &[]);
+            let square = graph.node("Max", &[&square, &zero], &[]);
+            let exponent = graph.node("Mul", &[&half, &square], &[]);
+            let bell = graph.node("Exp", &[&exponent], &[]);
+            // So far out that the norm overflows, every column is 0.
+            let near = graph.node("LessOrEqual", &[&norm, &most], &[]);
+            graph.node("Where", &[&near, &bell, &zero], &[])
+        }
+        Finish::Relu { bias } => {
+            let bias = graph.numbers("bias", &[units], bias);
+            let sum = graph.node("Add", &[z, &bias], &[]);
+            graph.node("Relu", &[&sum], &[])
+        }
+        Finish::Tangent { outer } => {
+            let outer = graph.numbers("outer", &[units], outer);
+            let zero = graph.number("zero", 0.0);
+            let open = graph.node("GreaterOrEqual", &[z, &zero], &[]);
+            let gates = graph.node("Where", &[&open, &outer, &zero], &[]);
+            // rows × inputs × units
+            let (last, middle) = (graph.wholes("axis", &[2]), graph.wholes("axis", &[1]));
+            let x = graph.node("Unsqueeze", &[x, &last], &[]);
+            let gates = graph.node("Unsqueeze", &[&gates, &middle], &[]);
+            let product = graph.node("Mul", &[&x, &gates], &[]);
+            flat(graph, &product, d * units)
+        }
+    }
+}
+
+/// All but the rows in one dimension. A length of 0 is ONNX for "as it is".
+fn flat(graph: &mut Graph, value: &str, width: usize) -> String {
+    let shape = graph.wholes("shape", &[0, width as i64]);
+    graph.node("Reshape", &[value, &shape], &[])
+}

@@ -1,0 +1,107 @@
+//! From the inputs of a graph to the inputs of the model: numbers come together in `X`, text is compared with the values
+//! it may have.
+
+use super::graph::{Dimension, Graph, Kind};
+use crate::Input;
+
+/// The one input for all columns of numbers.
+pub(super) const NUMBERS: &str = "X";
+
+/// A text column of the model.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Text<'a> {
+    /// Its name in the model.
+    pub(super) column: &'a str,
+    /// Its name in the graph: another one where the graph has it already.
+    pub(super) input: String,
+}
+
+/// What the graph asks for, and the model's inputs made of it.
+#[derive(Debug)]
+pub(super) struct Columns<'a> {
+    /// Names of the columns of `X`.
+    pub(super) numbers: Vec<&'a str>,
+    /// Text columns, in the order they first occur.
+    pub(super) texts: Vec<Text<'a>>,
+    /// The value that holds the model's inputs, rows × inputs.
+    pub(super) value: String,
+}
+
+/// Declares the inputs of the graph and puts them in the model's order.
+pub(super) fn columns<'a>(graph: &mut Graph, inputs: &'a [Input]) -> Columns<'a> {
+    let mut numbers = Vec::new();
+    // Column, its values, and the place of each value among the inputs.
+    let mut texts: Vec<(&str, Vec<&str>, Vec<usize>)> = Vec::new();
+    // Places among the inputs, in the order in which the graph puts them together.
+    let mut places = Vec::new();
+    for (place, input) in inputs.iter().enumerate() {
+        match input {
+            Input::Number(name) => {
+                numbers.push(name.as_str());
+                places.push(place);
+            }
+            Input::Category { column, value } => {
+                let at = texts.iter().position(|(known, ..)| known == column);
+                let at = at.unwrap_or_else(|| {
+                    texts.push((column, Vec::new(), Vec::new()));
+                    texts.len() - 1
+                });
+                texts[at].1.push(value);
+                texts[at].2.push(place);
+            }
+        }
+    }
+    let mut blocks = Vec::new();
+    if !numbers.is_empty() {
+        let shape = [Dimension::Rows, Dimension::Fixed(numbers.len())];
+        let doc = format!("columns of numbers: {}", numbers.join(", "));
+        graph.input(NUMBERS, Kind::Double, &shape, &doc);
+        blocks.push(NUMBERS.to_owned());
+    }
+    let mut named = Vec::new();
+    for (column, values, at) in texts {
+        let input = graph.fresh(column);
+        let doc = format!("the text column {column}");
+        graph.input(&input, Kind::Text, &[Dimension::Rows, Dimension::Fixed(1)], &doc);
+        // A value that is not among those known equals none of them: zeros.
+        let known = graph.texts("categories", &[1, values.len()], &values);
+        let equal = graph.node("Equal", &[&input, &known], &[]);
+        blocks.push(graph.node("Cast", &[&equal], &[("to", Kind::Double as i64)]));
+        named.push(Text { column, input });
+        places.extend(at);
+    }
+    let blocks: Vec<&str> = blocks.iter().map(String::as_str).collect();
+    let joined = join(graph, &blocks);
+    let mut order = vec![0; places.len()];
+    for (i, place) in places.into_iter().enumerate() {
+        order[place] = i;
+    }
+    let value = pick(graph, &joined, &order, inputs.len());
+    Columns { numbers, texts: named, value }
+}
+
+/// Blocks of columns side by side.
+pub(super) fn join(graph: &mut Graph, blocks: &[&str]) -> String {
+    match blocks {
+        [one] => (*one).to_owned(),
+        several => graph.node("Concat", several, &[("axis", 1)]),
+    }
+}
+
+/// Rows times a matrix of `inner` rows.
+///
+/// onnxruntime draws a common factor or divisor of either side into the product, as a single-precision attribute: eight
+/// digits are lost. A lone column's unit is such a divisor, so a lone column goes without a matrix product.
+pub(super) fn product(graph: &mut Graph, rows: &str, matrix: &str, inner: usize) -> String {
+    graph.node(if inner == 1 { "Mul" } else { "MatMul" }, &[rows, matrix], &[])
+}
+
+/// Columns by their numbers; nothing to do where these are all of them in order.
+pub(super) fn pick(graph: &mut Graph, value: &str, columns: &[usize], of: usize) -> String {
+    if columns.iter().copied().eq(0..of) {
+        return value.to_owned();
+    }
+    let columns: Vec<i64> = columns.iter().map(|&at| at as i64).collect();
+    let columns = graph.wholes("columns", &columns);
+    graph.node("Gather", &[value, &columns], &[("axis", 1)])
+}

@@ -1,0 +1,136 @@
+//! A model as an ONNX file: columns in, predictions or classes and probabilities out, in double precision throughout.
+//!
+//! Only operators of the standard domain are used, all of which onnxruntime's CPU provider has for doubles.
+
+mod basis;
+mod columns;
+mod graph;
+mod outputs;
+mod proto;
+
+use std::ops::RangeInclusive;
+
+use serde_json::Value;
+
+use crate::json::{absent, inputs, probabilities};
+use crate::object::{Object, list};
+use crate::{ExportError, Exported, Output};
+use columns::{Columns, NUMBERS, columns};
+use graph::Graph;
+use outputs::{LABEL, PROBABILITIES, TARGETS, outputs};
+use proto::Message;
+
+/// The opset [`onnx()`] writes: the newest that onnxruntime 1.31 knows (onnx 1.23 knows 28).
+pub const OPSET: u32 = 26;
+
+/// The opsets [`onnx_for`] writes. Comparing text came with 19; the operators used have not changed their meaning since.
+pub const OPSETS: RangeInclusive<u32> = 19..=OPSET;
+
+/// Version of the file layout: that of opset 19. What later ones added is not used, so older readers are not shut out.
+const IR_VERSION: i64 = 9;
+
+/// Protocol buffers end at 2 GiB.
+const MOST: usize = i32::MAX as usize;
+
+/// The model as an ONNX file of opset [`OPSET`].
+///
+/// | input | type | |
+/// | --- | --- | --- |
+/// | `X` | double, rows × columns of numbers | left out where there are none |
+/// | name of a text column | string, rows × 1 | a value not seen in training is none of the known ones |
+///
+/// | output | type | |
+/// | --- | --- | --- |
+/// | `Y` | double, rows × targets | regression |
+/// | `label` | string, rows | classification: the class of the largest score |
+/// | `probabilities` | double, rows × classes | classification |
+///
+/// A text column whose name the graph needs itself (`X`, `label`, …) gets a number behind its name. Metadata holds the
+/// names: `numbers` (columns of `X`), `texts` (input and column of each), `inputs`, `features`, `targets` or `classes`,
+/// and `basis`, `loss`; all but plain words is JSON.
+///
+/// # Errors
+/// When the parts of the model do not fit together, or the file would be larger than 2 GiB.
+pub fn onnx(exported: &Exported<'_>) -> Result<Vec<u8>, ExportError> {
+    onnx_for(exported, OPSET)
+}
+
+/// As [`onnx()`], for a runtime that knows opsets up to an older one only. The graph is the same.
+///
+/// # Errors
+/// As [`onnx()`]; also when the opset is not one of [`OPSETS`].
+pub fn onnx_for(exported: &Exported<'_>, opset: u32) -> Result<Vec<u8>, ExportError> {
+    exported.check()?;
+    if !OPSETS.contains(&opset) {
+        return Err(ExportError::Opset { opset, least: *OPSETS.start(), most: *OPSETS.end() });
+    }
+    let mut graph = Graph::new(&[NUMBERS, TARGETS, LABEL, PROBABILITIES]);
+    let columns = columns(&mut graph, exported.inputs);
+    let features = basis::basis(&mut graph, &columns.value, &exported.design.map().parts());
+    outputs(&mut graph, &features, exported);
+    let name = if exported.name.is_empty() { "model" } else { exported.name };
+    let doc = describe(exported, &columns);
+    let metadata: Vec<Message> = metadata(exported, &columns)
+        .into_iter()
+        // field: 1 key, 2 value
+        .map(|(key, value)| Message::default().text(1, key).text(2, &value))
+        .collect();
+    // field: 1 domain, 2 version; the standard domain has no name
+    let operators = Message::default().text(1, "").whole(2, i64::from(opset));
+    // field: 1 ir_version, 2 producer_name, 3 producer_version, 6 doc_string, 7 graph, 8 opset_import,
+    // 14 metadata_props
+    let bytes = Message::default()
+        .whole(1, IR_VERSION)
+        .text(2, "pmfcl")
+        .text(3, env!("CARGO_PKG_VERSION"))
+        .text(6, &doc)
+        .message(7, &graph.finish(name))
+        .message(8, &operators)
+        .messages(14, &metadata)
+        .finish();
+    if bytes.len() > MOST {
+        let model = exported.name.to_owned();
+        return Err(ExportError::TooLarge { model, format: "ONNX", most: MOST });
+    }
+    Ok(bytes)
+}
+
+/// A sentence or two for people.
+fn describe(exported: &Exported<'_>, columns: &Columns<'_>) -> String {
+    let mut doc = match exported.output {
+        Output::Targets(targets) => format!("Predicts {}.", targets.join(", ")),
+        Output::Classes { classes, .. } => format!("Tells apart {}.", classes.join(", ")),
+    };
+    if !columns.numbers.is_empty() {
+        doc += &format!(" Columns of {NUMBERS}: {}.", columns.numbers.join(", "));
+    }
+    for text in &columns.texts {
+        doc += &format!(" Text {}: the column {}.", text.input, text.column);
+    }
+    doc + &format!(" Basis {}, loss {}.", exported.design.map().basis(), exported.loss)
+}
+
+/// Names and settings for programs.
+fn metadata(exported: &Exported<'_>, columns: &Columns<'_>) -> Vec<(&'static str, String)> {
+    let names = |names: &[String]| Value::from(names).to_string();
+    let texts = columns.texts.iter().map(|text| {
+        Object::default().with("input", text.input.as_str()).with("column", text.column).text()
+    });
+    let mut entries = vec![
+        ("basis", exported.design.map().basis().to_string()),
+        ("loss", exported.loss.to_owned()),
+        ("numbers", Value::from(columns.numbers.clone()).to_string()),
+        ("texts", list(texts)),
+        ("inputs", inputs(exported.inputs)),
+        ("features", names(&exported.features())),
+    ];
+    match exported.output {
+        Output::Targets(targets) => entries.push(("targets", names(targets))),
+        Output::Classes { classes, rule } => entries.extend([
+            ("classes", names(classes)),
+            ("absent", names(&absent(exported, classes))),
+            ("probabilities", probabilities(rule)),
+        ]),
+    }
+    entries
+}

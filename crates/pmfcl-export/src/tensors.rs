@@ -1,0 +1,100 @@
+//! The numbers of a model under clear names, shared by safetensors and JSON.
+//!
+//! | name | shape | holds |
+//! | --- | --- | --- |
+//! | `coef` | columns of θ × features | coefficients |
+//! | `intercept` | columns of θ | missing where the model has none |
+//! | `basis.parent`, `basis.input` | features | `poly`: every feature is an earlier one (−1: none) times an input |
+//! | `basis.lo`, `basis.hi` | inputs | `spline`: the range |
+//! | `basis.shift`, `basis.spread` | inputs | random bases: x̃ = (x − shift)/spread |
+//! | `basis.weights` | inputs × units | random bases: W |
+//! | `basis.phase`, `basis.bias`, `basis.outer` | units | `rff`, `relu`, `ntk` |
+//! | `basis.length`, `basis.norms` | 1, units | `rbf`: ℓ and ‖c‖² of the centres, the columns of W |
+//!
+//! The formulas stand with [`pmfcl::Parts`].
+
+use pmfcl::Parts;
+use pmfcl::basis::Finish;
+
+use crate::Exported;
+
+/// A named array.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Tensor {
+    /// Its name.
+    pub(crate) name: &'static str,
+    /// Length of every dimension.
+    pub(crate) shape: Vec<usize>,
+    /// Row after row.
+    pub(crate) cells: Cells,
+}
+
+/// The numbers of an array.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Cells {
+    /// Floating point.
+    Floats(Vec<f64>),
+    /// Whole numbers.
+    Whole(Vec<i64>),
+}
+
+impl Tensor {
+    fn floats(name: &'static str, shape: &[usize], cells: &[f64]) -> Self {
+        Self { name, shape: shape.to_vec(), cells: Cells::Floats(cells.to_vec()) }
+    }
+
+    fn whole(name: &'static str, cells: Vec<i64>) -> Self {
+        Self { name, shape: vec![cells.len()], cells: Cells::Whole(cells) }
+    }
+}
+
+/// Coefficients and intercept.
+pub(crate) fn parameters(exported: &Exported<'_>) -> Vec<Tensor> {
+    let (p, m) = (exported.theta.targets(), exported.design.map().width());
+    let coef: Vec<f64> = (0..p).flat_map(|k| exported.coefficients(k)).copied().collect();
+    let mut tensors = vec![Tensor::floats("coef", &[p, m], &coef)];
+    tensors.extend(exported.intercepts().map(|cells| Tensor::floats("intercept", &[p], &cells)));
+    tensors
+}
+
+/// The numbers of the basis.
+pub(crate) fn basis(exported: &Exported<'_>) -> Vec<Tensor> {
+    match exported.design.map().parts() {
+        Parts::Identity | Parts::Pointwise(_) => Vec::new(),
+        Parts::Monomials(monomials) => {
+            let parent = |at: Option<usize>| at.map_or(-1, |at| at as i64);
+            vec![
+                Tensor::whole("basis.parent", monomials.iter().map(|m| parent(m.parent)).collect()),
+                Tensor::whole("basis.input", monomials.iter().map(|m| m.input as i64).collect()),
+            ]
+        }
+        Parts::Splines { ranges, .. } => {
+            let (lo, hi): (Vec<f64>, Vec<f64>) = ranges.iter().copied().unzip();
+            let d = ranges.len();
+            vec![Tensor::floats("basis.lo", &[d], &lo), Tensor::floats("basis.hi", &[d], &hi)]
+        }
+        Parts::Random { shift, spread, weights, finish } => {
+            let d = shift.len();
+            let units = weights.len() / d;
+            let mut tensors = vec![
+                Tensor::floats("basis.shift", &[d], shift),
+                Tensor::floats("basis.spread", &[d], spread),
+                Tensor::floats("basis.weights", &[d, units], weights),
+            ];
+            match finish {
+                Finish::Cosine { phase } => {
+                    tensors.push(Tensor::floats("basis.phase", &[units], phase));
+                }
+                Finish::Gauss { length, norms } => {
+                    tensors.push(Tensor::floats("basis.length", &[1], &[*length]));
+                    tensors.push(Tensor::floats("basis.norms", &[units], norms));
+                }
+                Finish::Relu { bias } => tensors.push(Tensor::floats("basis.bias", &[units], bias)),
+                Finish::Tangent { outer } => {
+                    tensors.push(Tensor::floats("basis.outer", &[units], outer));
+                }
+            }
+            tensors
+        }
+    }
+}

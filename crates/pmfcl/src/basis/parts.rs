@@ -1,0 +1,180 @@
+//! What a fixed map is made of, to be read by programs that compute φ elsewhere.
+//!
+//! A stored basis keeps its seed; another runtime has no use for a seed and needs the numbers drawn from it.
+//! With the parts of a [`Map`](super::Map) and the formulas of this page φ can be written down anywhere:
+//!
+//! ```
+//! use pmfcl::basis::{Basis, Monomial, Parts};
+//!
+//! let map = "poly:2".parse::<Basis>()?.fix(&[], 2)?;
+//! let Parts::Monomials(monomials) = map.parts() else { panic!("`poly` is made of monomials") };
+//! let mut columns = Vec::new();
+//! for Monomial { parent, input } in monomials {
+//!     columns.push(parent.map_or(1.0, |parent| columns[parent]) * [3.0, 5.0][input]);
+//! }
+//! assert_eq!(columns, [3.0, 5.0, 9.0, 15.0, 25.0]);
+//! # Ok::<(), pmfcl::basis::BasisError>(())
+//! ```
+
+use super::pointwise::Pointwise;
+use super::random::Finish;
+
+/// What the columns of a map are computed from.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Parts<'a> {
+    /// Column j is input j.
+    Identity,
+    /// Column j is a function of input j.
+    Pointwise(Pointwise),
+    /// Every column is an earlier one times an input; in the order of the columns.
+    Monomials(Vec<Monomial>),
+    /// Column j·count + i is cubic B-spline i of input j, linear beyond the range.
+    ///
+    /// With K = count − 2, x clipped to [lo, hi] and t = (x − lo)/(hi − lo)·K, the interval is
+    /// I = min(⌊t⌋, K − 1) and u = t − I. Splines I to I + 3 are
+    ///
+    /// (1 − u)³/6,  (4 − 6u² + 3u³)/6,  the same of 1 − u,  u³/6
+    ///
+    /// and all others 0. What was clipped off, in units of (hi − lo)/K, is multiplied by the slopes
+    /// (−½, 0, ½, 0) below the range and (0, −½, 0, ½) above it, and added. Spline number `count` is not a column.
+    Splines {
+        /// Splines kept for each input.
+        count: usize,
+        /// (lo, hi) of each input.
+        ranges: &'a [(f64, f64)],
+    },
+    /// Z = x̃W with x̃ = (x − shift)/spread, and what is done to it.
+    Random {
+        /// What is taken off each input.
+        shift: &'a [f64],
+        /// What each input is then divided by.
+        spread: &'a [f64],
+        /// W: row j holds the weights of input j, one for each unit.
+        weights: &'a [f64],
+        /// What becomes of Z.
+        finish: &'a Finish,
+    },
+}
+
+/// A product: a column that stands further left, times an input.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Monomial {
+    /// The column; none for a monomial of degree one.
+    pub parent: Option<usize>,
+    /// The input.
+    pub input: usize,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::basis::Basis;
+
+    const ROWS: [f64; 12] = [0.5, -1.0, 2.0, 0.25, -0.75, 3.0, 1.5, 1.0, 0.0, 0.0, -2.0, 0.125];
+
+    /// φ of one row from nothing but the parts, written as their documentation says it.
+    fn phi(parts: &Parts<'_>, x: &[f64]) -> Vec<f64> {
+        match parts {
+            Parts::Identity => x.to_vec(),
+            Parts::Pointwise(Pointwise::Log) => {
+                x.iter().map(|x| x.signum() * x.abs().ln_1p()).collect()
+            }
+            Parts::Pointwise(Pointwise::Exp) => x.iter().map(|x| x.exp()).collect(),
+            Parts::Pointwise(Pointwise::Power(a)) => {
+                x.iter().map(|x| x.signum() * x.abs().powf(*a)).collect()
+            }
+            Parts::Monomials(monomials) => {
+                let mut columns: Vec<f64> = Vec::new();
+                for Monomial { parent, input } in monomials {
+                    columns.push(parent.map_or(1.0, |parent| columns[parent]) * x[*input]);
+                }
+                columns
+            }
+            Parts::Splines { count, ranges } => {
+                let spline = |(x, (lo, hi)): (&f64, &(f64, f64))| -> Vec<f64> {
+                    let last = (count - 2) as f64;
+                    let inside = x.clamp(*lo, *hi);
+                    let off = (x - inside) / (hi - lo) * last;
+                    let t = (inside - lo) / (hi - lo) * last;
+                    let interval = t.floor().min(last - 1.0);
+                    let u = t - interval;
+                    let inner = |u: f64| (4.0 - 6.0 * u * u + 3.0 * u.powi(3)) / 6.0;
+                    let slope = 0.5 * off;
+                    let (below, above) = if off < 0.0 { (slope, 0.0) } else { (0.0, slope) };
+                    let four = [
+                        (1.0 - u).powi(3) / 6.0 - below,
+                        inner(u) - above,
+                        inner(1.0 - u) + below,
+                        u.powi(3) / 6.0 + above,
+                    ];
+                    let at = |i| (0..4).find(|k| (interval + *k as f64 - i as f64).abs() < 0.5);
+                    (0..*count).map(|i| at(i).map_or(0.0, |k| four[k])).collect()
+                };
+                x.iter().zip(*ranges).flat_map(spline).collect()
+            }
+            Parts::Random { shift, spread, weights, finish } => {
+                let x: Vec<f64> = (0..x.len()).map(|j| (x[j] - shift[j]) / spread[j]).collect();
+                let m = weights.len() / x.len();
+                let z = |i: usize| (0..x.len()).map(|j| x[j] * weights[j * m + i]).sum::<f64>();
+                let norm: f64 = x.iter().map(|x| x * x).sum();
+                let unit = |i: usize| match finish {
+                    Finish::Cosine { phase } => (2.0 / m as f64).sqrt() * (z(i) + phase[i]).cos(),
+                    Finish::Gauss { length, norms } => {
+                        let square = (norm + norms[i] - 2.0 * z(i)).max(0.0);
+                        (-square / (2.0 * length * length)).exp()
+                    }
+                    Finish::Relu { bias } => (z(i) + bias[i]).max(0.0),
+                    Finish::Tangent { outer } => {
+                        if z(i) >= 0.0 {
+                            outer[i]
+                        } else {
+                            0.0
+                        }
+                    }
+                };
+                let units = (0..m).map(unit);
+                match finish {
+                    Finish::Tangent { .. } => {
+                        let units: Vec<f64> = units.collect();
+                        x.iter().flat_map(|x| units.iter().map(move |unit| x * unit)).collect()
+                    }
+                    _ => units.collect(),
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_parts_and_their_documentation_suffice_to_compute_every_basis() {
+        let specs = [
+            "linear",
+            "poly:3",
+            "poly:4,interactions=false",
+            "log",
+            "exp",
+            "power:0.5",
+            "power:3",
+            "spline:3",
+            "spline:7",
+            "spline:5,lo=-0.5,hi=1",
+            "rbf:9",
+            "rff:11",
+            "relu:8",
+            "ntk:5",
+        ];
+        for spec in specs {
+            let map = spec.parse::<Basis>().unwrap().fix(&ROWS, 3).unwrap();
+            let mut expected = vec![0.0; map.width()];
+            // Rows of the first task, and one beyond their range on both sides.
+            for row in ROWS.chunks(3).chain([&[4.0, -5.0, 0.5][..]]) {
+                map.apply(row, &mut expected, map.width(), 0).unwrap();
+                let found = phi(&map.parts(), row);
+                assert_eq!(found.len(), map.width(), "{spec}");
+                let size = expected.iter().fold(1.0_f64, |size, v| size.max(v.abs()));
+                // A dozen roundings of numbers up to `size`; arguments of cosines are below 10.
+                let near = |(a, b): (&f64, &f64)| (a - b).abs() <= 256.0 * f64::EPSILON * size;
+                assert!(found.iter().zip(&expected).all(near), "{spec}: {found:?} {expected:?}");
+            }
+        }
+    }
+}
