@@ -7,7 +7,6 @@
 //! any order without anybody waiting for anybody.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow_array::ArrayRef;
@@ -19,7 +18,7 @@ use parquet::arrow::arrow_reader::{
 
 use crate::columnar::{self, Converter};
 use crate::field::Found;
-use crate::scan::{Format, Pass, Piece, guarded, piece_rows};
+use crate::scan::{Format, Pass, Piece, Ranges, guarded, piece_rows};
 use crate::source::Contents;
 use crate::store::Store;
 use crate::{Batch, Options, ReadError};
@@ -89,10 +88,7 @@ impl Format for Parquet {
         Ok(Box::new(ParquetPass {
             converter,
             columns,
-            piece_rows,
-            rows: self.rows,
-            bytes: self.store.len(),
-            next: AtomicUsize::new(0),
+            ranges: Ranges::new(self.rows, piece_rows, self.store.len()),
         }))
     }
 }
@@ -100,10 +96,7 @@ impl Format for Parquet {
 struct ParquetPass {
     converter: Converter,
     columns: Vec<Mutex<Progress>>,
-    piece_rows: usize,
-    rows: u64,
-    bytes: u64,
-    next: AtomicUsize,
+    ranges: Ranges,
 }
 
 /// How far a column has been read.
@@ -117,22 +110,7 @@ struct Progress {
 
 impl Pass for ParquetPass {
     fn next(&self) -> Result<Option<Piece>, ReadError> {
-        let index = self.next.fetch_add(1, Ordering::Relaxed);
-        let size = self.piece_rows as u64;
-        let Some(first_row) = (index as u64).checked_mul(size).filter(|&r| r < self.rows) else {
-            self.next.fetch_sub(1, Ordering::Relaxed);
-            return Ok(None);
-        };
-        let end = self.rows.min(first_row + size);
-        let passed =
-            |row: u64| (u128::from(self.bytes) * u128::from(row) / u128::from(self.rows)) as u64;
-        Ok(Some(Piece {
-            index,
-            bytes: passed(end) - passed(first_row),
-            first_row,
-            rows: (end - first_row) as usize,
-            content: Box::new(()),
-        }))
+        Ok(self.ranges.next())
     }
 
     fn decode(&self, piece: Piece) -> Result<Batch, ReadError> {

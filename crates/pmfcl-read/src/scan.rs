@@ -1,6 +1,7 @@
 //! Going through a file: pieces cut off in order, decoded on any thread.
 
 use std::any::Any;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::field::Found;
 use crate::{Batch, Kind, Options, Place, ReadError};
@@ -69,6 +70,41 @@ pub(crate) trait Pass: Send + Sync {
 pub(crate) trait Format: Send + Sync {
     /// A pass over the columns found.
     fn scan(&self, found: Vec<Found>) -> Result<Box<dyn Pass>, ReadError>;
+}
+
+/// Row ranges of one size over a table of known length, in order.
+pub(crate) struct Ranges {
+    rows: u64,
+    size: u64,
+    bytes: u64,
+    next: AtomicU64,
+}
+
+impl Ranges {
+    /// `rows` rows, `size` in each piece; `bytes` of the file are shared out evenly.
+    pub(crate) fn new(rows: u64, size: usize, bytes: u64) -> Self {
+        Self { rows, size: size as u64, bytes, next: AtomicU64::new(0) }
+    }
+
+    /// The next range.
+    pub(crate) fn next(&self) -> Option<Piece> {
+        let pieces = self.rows.div_ceil(self.size);
+        let index = self
+            .next
+            .try_update(Ordering::Relaxed, Ordering::Relaxed, |i| (i < pieces).then_some(i + 1))
+            .ok()?;
+        let first_row = index * self.size;
+        let end = self.rows.min(first_row.saturating_add(self.size));
+        let passed =
+            |row: u64| (u128::from(self.bytes) * u128::from(row) / u128::from(self.rows)) as u64;
+        Some(Piece {
+            index: index as usize,
+            bytes: passed(end) - passed(first_row),
+            first_row,
+            rows: (end - first_row) as usize,
+            content: Box::new(()),
+        })
+    }
 }
 
 /// Numbers in a piece at most: 16 MB.

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::scan::Format;
 use crate::store::{self, Opened, Store};
-use crate::{Field, Options, ReadError, Scan, Wanted, csv, field, parquet};
+use crate::{Field, Options, ReadError, Scan, Wanted, csv, field, idx, ipc, numpy, parquet};
 
 /// One opened data file.
 pub struct Source {
@@ -32,17 +32,17 @@ enum Name {
     Csv,
     Tsv,
     Parquet,
+    Arrow,
+    Npy,
+    Npz,
+    Idx,
 }
 
 impl Name {
     fn of(file: &str) -> Option<Self> {
         let lower = file.to_ascii_lowercase();
-        let (bare, packed) = match lower.strip_suffix(".gz").or_else(|| lower.strip_suffix(".zst"))
-        {
-            Some(bare) => (bare, true),
-            None => (lower.as_str(), false),
-        };
-        let _ = packed;
+        let unpacked = lower.strip_suffix(".gz").or_else(|| lower.strip_suffix(".zst"));
+        let bare = unpacked.unwrap_or(&lower);
         let ends = |endings: &[&str]| endings.iter().any(|e| bare.ends_with(e));
         if bare == "-" || ends(&[".csv", ".txt"]) {
             Some(Self::Csv)
@@ -50,6 +50,14 @@ impl Name {
             Some(Self::Tsv)
         } else if ends(&[".parquet", ".pq"]) {
             Some(Self::Parquet)
+        } else if ends(&[".arrow", ".feather", ".arrows", ".ipc"]) {
+            Some(Self::Arrow)
+        } else if ends(&[".npy"]) {
+            Some(Self::Npy)
+        } else if ends(&[".npz"]) {
+            Some(Self::Npz)
+        } else if ends(&["-ubyte", ".idx", ".ubyte"]) {
+            Some(Self::Idx)
         } else {
             None
         }
@@ -69,7 +77,7 @@ impl Source {
         };
         let name = path.to_string_lossy();
         let opened = store::open(path, &label)?;
-        Self::new(&name, label, opened, options)
+        Self::new(&name, label, opened, Some(path), options)
     }
 
     /// The same with bytes in memory; `name` tells the format.
@@ -78,7 +86,7 @@ impl Source {
     /// As [`Source::open`].
     pub fn from_bytes(name: &str, bytes: Vec<u8>, options: &Options) -> Result<Self, ReadError> {
         let store = Store::Memory(bytes.into());
-        Self::new(name, name.to_string(), Opened::Store(store), options)
+        Self::new(name, name.to_string(), Opened::Store(store), None, options)
     }
 
     /// The same with bytes that come once, from front to back; CSV only.
@@ -90,13 +98,14 @@ impl Source {
         reader: Box<dyn Read + Send>,
         options: &Options,
     ) -> Result<Self, ReadError> {
-        Self::new(name, name.to_string(), Opened::Pipe(reader), options)
+        Self::new(name, name.to_string(), Opened::Pipe(reader), None, options)
     }
 
     fn new(
         name: &str,
         label: String,
         opened: Opened,
+        path: Option<&Path>,
         options: &Options,
     ) -> Result<Self, ReadError> {
         let format =
@@ -109,6 +118,9 @@ impl Source {
             Opened::Store(store) if store.len() == 0 => {
                 Err(ReadError::Empty { file: label.clone() })
             }
+            Opened::Store(store) if format != "IDX" && packed(&label, &store)? => {
+                Err(ReadError::Packed { file: label.clone(), format })
+            }
             Opened::Store(store) => Ok(store),
             Opened::Pipe(_) => Err(ReadError::Pipe { file: label.clone(), format }),
         };
@@ -116,6 +128,10 @@ impl Source {
             Name::Csv => csv::open(&label, opened, options, None)?,
             Name::Tsv => csv::open(&label, opened, options, Some(b'\t'))?,
             Name::Parquet => parquet::open(&label, store(opened, "Parquet")?, options)?,
+            Name::Arrow => ipc::open(&label, store(opened, "Arrow")?, options)?,
+            Name::Npy => numpy::open_npy(&label, &store(opened, "NumPy")?, options)?,
+            Name::Npz => numpy::open_npz(&label, &store(opened, "NumPy zip")?, options)?,
+            Name::Idx => idx::open(&label, &store(opened, "IDX")?, path, options)?,
         };
         let Contents { fields, rows, format } = contents;
         field::unique(&label, &fields)?;
@@ -150,4 +166,10 @@ impl Source {
         let found = field::find(&self.label, &self.fields, wanted)?;
         self.format.scan(found).map(Scan)
     }
+}
+
+/// Whether a file is wrapped in gzip or zstd.
+fn packed(file: &str, store: &Store) -> Result<bool, ReadError> {
+    let start = store.start().map_err(|source| ReadError::Io { file: file.into(), source })?;
+    Ok(start.starts_with(&store::GZIP) || start.starts_with(&store::ZSTD))
 }

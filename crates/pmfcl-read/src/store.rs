@@ -12,6 +12,11 @@ use parquet::file::reader::{ChunkReader, Length};
 
 use crate::ReadError;
 
+/// How gzip files start.
+pub(crate) const GZIP: [u8; 2] = [0x1f, 0x8b];
+/// How zstd files start.
+pub(crate) const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+
 /// Bytes that can be read at any place, by several threads at once.
 #[derive(Clone, Debug)]
 pub(crate) enum Store {
@@ -191,14 +196,19 @@ impl Flow {
         (&mut raw).take(4).read_to_end(&mut start)?;
         let magic: [u8; 4] = start.as_slice().try_into().unwrap_or_default();
         let whole = Cursor::new(start).chain(raw);
-        let reader: Box<dyn Read + Send> = if magic[..2] == [0x1f, 0x8b] {
+        let reader: Box<dyn Read + Send> = if magic[..2] == GZIP {
             Box::new(flate2::bufread::MultiGzDecoder::new(BufReader::with_capacity(1 << 16, whole)))
-        } else if magic == [0x28, 0xb5, 0x2f, 0xfd] {
+        } else if magic == ZSTD {
             Box::new(zstd::stream::read::Decoder::new(whole)?)
         } else {
             Box::new(whole)
         };
         Ok(Self { reader, passed })
+    }
+
+    /// Appends all that is left.
+    pub(crate) fn read_to_end(&mut self, buf: &mut Vec<u8>) -> io::Result<usize> {
+        self.reader.read_to_end(buf)
     }
 
     /// How many bytes of the file itself have been read.
