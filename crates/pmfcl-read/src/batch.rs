@@ -1,0 +1,252 @@
+//! A batch of rows as columns, and its way into a row-major table.
+
+use std::ops::{Deref, Range};
+
+use arrow_buffer::ScalarBuffer;
+
+/// Rows of a file, column by column.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Batch {
+    /// The number of the piece this came from.
+    pub index: usize,
+    /// The row of the file, from 0, at which the piece starts.
+    pub first_row: u64,
+    /// How many rows there are, without those left out.
+    pub rows: usize,
+    /// How many rows were left out for a missing value.
+    pub dropped: u64,
+    /// The columns, in the order wanted.
+    pub columns: Vec<Column>,
+    /// The rows that stayed, counted from `first_row`; `None` when all did.
+    pub(crate) kept: Option<Vec<u32>>,
+}
+
+/// One column of a batch.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Column {
+    /// A number in each row.
+    Numbers(Numbers),
+    /// A word in each row.
+    Texts(Texts),
+    /// Several numbers in each row.
+    Block {
+        /// How many.
+        width: usize,
+        /// Row after row.
+        cells: Numbers,
+    },
+}
+
+/// A column of numbers; reads as a slice. A copy shares the memory.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Numbers(pub(crate) ScalarBuffer<f64>);
+
+impl Deref for Numbers {
+    type Target = [f64];
+    fn deref(&self) -> &[f64] {
+        &self.0
+    }
+}
+
+impl From<Vec<f64>> for Numbers {
+    fn from(values: Vec<f64>) -> Self {
+        Self(values.into())
+    }
+}
+
+/// A column of words: each distinct one once, and a code in each row.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Texts {
+    /// The distinct words, in order of appearance in this batch.
+    pub names: Vec<String>,
+    /// For each row the number of its word in `names`.
+    pub codes: Vec<u32>,
+}
+
+impl Column {
+    /// How many numbers each row takes in a row-major table; none for words.
+    pub fn width(&self) -> usize {
+        match self {
+            Self::Numbers(_) => 1,
+            Self::Texts(_) => 0,
+            Self::Block { width, .. } => *width,
+        }
+    }
+}
+
+/// Rows moved at a time: 64 rows of 64 columns are 32 kB, the size of the innermost cache.
+const ROWS: usize = 64;
+/// Columns moved at a time: one cache line of the table.
+const COLUMNS: usize = 8;
+
+impl Batch {
+    /// Row `i` of this batch as a row of the file, from 0.
+    pub fn file_row(&self, i: usize) -> u64 {
+        self.first_row + self.kept.as_ref().map_or(i as u64, |kept| u64::from(kept[i]))
+    }
+
+    /// Writes rows `range` of number and block columns into a row-major table: column `place.0` of
+    /// this batch goes to `out[i * stride + place.1 ..]` for the i-th row of the range. Words are
+    /// passed over.
+    ///
+    /// # Panics
+    /// If the range or a place lies outside.
+    pub fn gather(
+        &self,
+        range: Range<usize>,
+        places: &[(usize, usize)],
+        out: &mut [f64],
+        stride: usize,
+    ) {
+        assert!(range.end <= self.rows, "rows {range:?} of a batch of {}", self.rows);
+        if range.is_empty() {
+            return;
+        }
+        // Neighbours in the table are moved together, a cache line of each row at a time.
+        let mut numbers: Vec<(&[f64], usize)> = Vec::with_capacity(places.len());
+        for &(column, to) in places {
+            match &self.columns[column] {
+                Column::Numbers(values) => numbers.push((&values[range.clone()], to)),
+                Column::Texts(_) => {}
+                Column::Block { width, cells } => {
+                    for (i, row) in range.clone().enumerate() {
+                        out[i * stride + to..][..*width]
+                            .copy_from_slice(&cells[row * width..][..*width]);
+                    }
+                }
+            }
+        }
+        numbers.sort_by_key(|&(_, to)| to);
+        for start in (0..range.len()).step_by(ROWS) {
+            let end = (start + ROWS).min(range.len());
+            let table = &mut out[start * stride..];
+            for group in numbers.chunks(COLUMNS) {
+                match <&[(&[f64], usize); COLUMNS]>::try_from(group) {
+                    Ok(g) if (1..COLUMNS).all(|j| g[j].1 == g[0].1 + j) => {
+                        let columns = g.map(|(values, _)| &values[start..end]);
+                        tile(&columns, table, g[0].1, stride);
+                    }
+                    _ => {
+                        for &(values, to) in group {
+                            for (i, &v) in values[start..end].iter().enumerate() {
+                                table[i * stride + to] = v;
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Leaves out the rows for which `missing` is set.
+    pub(crate) fn drop_rows(mut self, missing: &[bool]) -> Self {
+        let kept: Vec<u32> = (0..self.rows as u32).filter(|&i| !missing[i as usize]).collect();
+        if kept.len() == self.rows {
+            return self;
+        }
+        for column in &mut self.columns {
+            match column {
+                Column::Numbers(values) => {
+                    let stay: Vec<f64> = kept.iter().map(|&i| values[i as usize]).collect();
+                    *values = stay.into();
+                }
+                Column::Texts(texts) => texts.keep(&kept),
+                Column::Block { width, cells } => {
+                    let mut stay = Vec::with_capacity(kept.len() * *width);
+                    for &i in &kept {
+                        stay.extend_from_slice(&cells[i as usize * *width..][..*width]);
+                    }
+                    *cells = stay.into();
+                }
+            }
+        }
+        self.dropped = (self.rows - kept.len()) as u64;
+        self.rows = kept.len();
+        self.kept = Some(kept);
+        self
+    }
+}
+
+/// Eight columns side by side into the rows of a table: each row's part is one cache line.
+#[inline]
+fn tile(columns: &[&[f64]; COLUMNS], table: &mut [f64], to: usize, stride: usize) {
+    let n = columns[0].len();
+    let columns = columns.map(|c| &c[..n]);
+    for i in 0..n {
+        let row: &mut [f64; COLUMNS] =
+            (&mut table[i * stride + to..][..COLUMNS]).try_into().expect("a slice of eight");
+        for j in 0..COLUMNS {
+            row[j] = columns[j][i];
+        }
+    }
+}
+
+impl Texts {
+    /// Keeps the given rows, and only the names they use, still in order of appearance.
+    fn keep(&mut self, kept: &[u32]) {
+        let mut new = vec![u32::MAX; self.names.len()];
+        let mut order = Vec::new();
+        let codes = kept
+            .iter()
+            .map(|&i| {
+                let old = self.codes[i as usize] as usize;
+                if new[old] == u32::MAX {
+                    new[old] = order.len() as u32;
+                    order.push(old);
+                }
+                new[old]
+            })
+            .collect();
+        self.names = order.iter().map(|&old| std::mem::take(&mut self.names[old])).collect();
+        self.codes = codes;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn batch(rows: usize, columns: Vec<Column>) -> Batch {
+        Batch { index: 0, first_row: 0, rows, dropped: 0, columns, kept: None }
+    }
+
+    #[test]
+    fn gathering_puts_every_cell_in_its_place() {
+        let rows = 203;
+        let cell = |i: usize, j: usize| (i * 100 + j) as f64;
+        let mut columns: Vec<Column> = (0..19)
+            .map(|j| Column::Numbers((0..rows).map(|i| cell(i, j)).collect::<Vec<_>>().into()))
+            .collect();
+        let cells: Vec<f64> = (0..rows).flat_map(|i| [cell(i, 19), cell(i, 20)]).collect();
+        columns.push(Column::Block { width: 2, cells: cells.into() });
+        let b = batch(rows, columns);
+        let stride = 23;
+        // Columns in an order that breaks up runs of neighbours, the block at the front.
+        let mut places: Vec<(usize, usize)> = (0..19).map(|j| (j, 2 + (j * 7) % 19)).collect();
+        places.push((19, 0));
+        let range = 5..200;
+        let mut out = vec![-1.0; range.len() * stride];
+        b.gather(range.clone(), &places, &mut out, stride);
+        for (k, i) in range.enumerate() {
+            for &(c, to) in &places {
+                assert_eq!(out[k * stride + to].to_bits(), cell(i, c).to_bits());
+            }
+            assert_eq!(out[k * stride + 1].to_bits(), cell(i, 20).to_bits());
+            assert!(out[k * stride + 21..(k + 1) * stride].iter().all(|v| *v < 0.0));
+        }
+    }
+
+    #[test]
+    fn rows_left_out_take_their_words_along() {
+        let texts =
+            Texts { names: vec!["a".into(), "b".into(), "c".into()], codes: vec![0, 1, 2, 1] };
+        let b =
+            batch(4, vec![Column::Numbers(vec![1.0, 2.0, 3.0, 4.0].into()), Column::Texts(texts)])
+                .drop_rows(&[true, false, false, true]);
+        assert_eq!((b.rows, b.dropped), (2, 2));
+        assert_eq!(b.columns[0], Column::Numbers(vec![2.0, 3.0].into()));
+        let left = Texts { names: vec!["b".into(), "c".into()], codes: vec![0, 1] };
+        assert_eq!(b.columns[1], Column::Texts(left));
+        assert_eq!((b.file_row(0), b.file_row(1)), (1, 2));
+    }
+}

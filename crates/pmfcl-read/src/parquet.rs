@@ -1,0 +1,148 @@
+//! Parquet: column chunks of pages.
+//!
+//! Writers make row groups of a million rows and pages of a megabyte, so pieces are row ranges that
+//! have nothing to do with either. Each wanted column has one reader that goes through the file once;
+//! threads that decode neighbouring pieces follow each other from column to column. A thread that
+//! comes first to a column puts aside what the earlier piece needs of it, so pieces may be decoded in
+//! any order without anybody waiting for anybody.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arrow_array::ArrayRef;
+use parquet::arrow::ProjectionMask;
+use parquet::arrow::arrow_reader::{
+    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader,
+    ParquetRecordBatchReaderBuilder,
+};
+
+use crate::columnar::{self, Converter};
+use crate::field::Found;
+use crate::scan::{Format, Pass, Piece, Ranges, guarded, piece_rows};
+use crate::source::Contents;
+use crate::store::Store;
+use crate::{Batch, Options, ReadError};
+
+const FORMAT: &str = "Parquet";
+
+/// Opens a Parquet file by its footer.
+pub(crate) fn open(file: &str, store: Store, options: &Options) -> Result<Contents, ReadError> {
+    let damaged = |what: String| ReadError::Damaged { file: file.into(), format: FORMAT, what };
+    let io = |source| ReadError::Io { file: file.into(), source };
+    let len = store.len();
+    let start = store.start().map_err(io)?;
+    if start.starts_with(b"PARE") {
+        return Err(damaged("it is encrypted".into()));
+    }
+    if !start.starts_with(b"PAR1") {
+        return Err(damaged("it does not start with PAR1".into()));
+    }
+    if len < 12 || store.bytes(len - 4, 4).map_err(io)? != b"PAR1"[..] {
+        return Err(damaged("its end is missing; the file was cut off".into()));
+    }
+    let meta = guarded(|| ArrowReaderMetadata::load(&store, ArrowReaderOptions::new()))
+        .map_err(&damaged)?
+        .map_err(|e| damaged(e.to_string()))?;
+    let fields = columnar::fields(meta.schema().fields());
+    let groups = meta.metadata().row_groups();
+    let rows = groups
+        .iter()
+        .try_fold(0_u64, |sum, g| sum.checked_add(u64::try_from(g.num_rows()).ok()?))
+        .ok_or_else(|| damaged("a row group of impossible size".into()))?;
+    let format = Parquet { file: file.into(), store, meta, rows, options: options.clone() };
+    Ok(Contents { fields, rows: Some(rows), format: Box::new(format) })
+}
+
+struct Parquet {
+    file: Arc<str>,
+    store: Store,
+    meta: ArrowReaderMetadata,
+    rows: u64,
+    options: Options,
+}
+
+impl Format for Parquet {
+    fn scan(&self, found: Vec<Found>) -> Result<Box<dyn Pass>, ReadError> {
+        let piece_rows = piece_rows(&self.options, &found);
+        let converter = Converter::new(&self.file, FORMAT, found, self.options.missing)?;
+        let columns = converter
+            .found
+            .iter()
+            .map(|f| {
+                let descriptor = self.meta.parquet_schema();
+                let build = || {
+                    ParquetRecordBatchReaderBuilder::new_with_metadata(
+                        self.store.clone(),
+                        self.meta.clone(),
+                    )
+                    .with_projection(ProjectionMask::roots(descriptor, [f.at]))
+                    .with_batch_size(piece_rows)
+                    .build()
+                };
+                let reader = guarded(build)
+                    .map_err(|what| converter.damaged(what))?
+                    .map_err(|e| converter.damaged(e.to_string()))?;
+                Ok(Mutex::new(Progress { reader, next: 0, aside: BTreeMap::new() }))
+            })
+            .collect::<Result<_, ReadError>>()?;
+        Ok(Box::new(ParquetPass {
+            converter,
+            columns,
+            ranges: Ranges::new(self.rows, piece_rows, self.store.len()),
+        }))
+    }
+}
+
+struct ParquetPass {
+    converter: Converter,
+    columns: Vec<Mutex<Progress>>,
+    ranges: Ranges,
+}
+
+/// How far a column has been read.
+struct Progress {
+    reader: ParquetRecordBatchReader,
+    /// The piece that comes next.
+    next: usize,
+    /// What was read for pieces that have not asked yet.
+    aside: BTreeMap<usize, ArrayRef>,
+}
+
+impl Pass for ParquetPass {
+    fn next(&self) -> Result<Option<Piece>, ReadError> {
+        Ok(self.ranges.next())
+    }
+
+    fn decode(&self, piece: Piece) -> Result<Batch, ReadError> {
+        let arrays = self
+            .columns
+            .iter()
+            .map(|column| {
+                let mut progress = column.lock().unwrap_or_else(PoisonError::into_inner);
+                guarded(|| progress.take(piece.index))
+                    .and_then(|array| array)
+                    .map_err(|what| self.converter.damaged(what))
+            })
+            .collect::<Result<Vec<_>, _>>()?;
+        self.converter.batch(&piece, &arrays)
+    }
+}
+
+impl Progress {
+    /// The values of piece `index`.
+    fn take(&mut self, index: usize) -> Result<ArrayRef, String> {
+        if let Some(array) = self.aside.remove(&index) {
+            return Ok(array);
+        }
+        while self.next <= index {
+            let batch = self.reader.next().ok_or("it has fewer rows than it says")?;
+            let array = batch.map_err(|e| e.to_string())?.column(0).clone();
+            self.next += 1;
+            if self.next > index {
+                return Ok(array);
+            }
+            self.aside.insert(self.next - 1, array);
+        }
+        Err("a piece was decoded twice".into())
+    }
+}

@@ -1,0 +1,175 @@
+//! An opened data file of any format.
+
+use std::io::Read;
+use std::path::Path;
+
+use crate::scan::Format;
+use crate::store::{self, Opened, Store};
+use crate::{Field, Options, ReadError, Scan, Wanted, csv, field, idx, ipc, numpy, parquet};
+
+/// One opened data file.
+pub struct Source {
+    label: String,
+    fields: Vec<Field>,
+    rows: Option<u64>,
+    bytes: Option<u64>,
+    format: Box<dyn Format>,
+}
+
+/// What a format says of a file it opened.
+pub(crate) struct Contents {
+    /// The columns on offer.
+    pub(crate) fields: Vec<Field>,
+    /// How many rows there are, where the format says.
+    pub(crate) rows: Option<u64>,
+    /// The way to read them.
+    pub(crate) format: Box<dyn Format>,
+}
+
+/// The formats by file name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Name {
+    Csv,
+    Tsv,
+    Parquet,
+    Arrow,
+    Npy,
+    Npz,
+    Idx,
+}
+
+impl Name {
+    fn of(file: &str) -> Option<Self> {
+        let lower = file.to_ascii_lowercase();
+        let unpacked = lower.strip_suffix(".gz").or_else(|| lower.strip_suffix(".zst"));
+        let bare = unpacked.unwrap_or(&lower);
+        let ends = |endings: &[&str]| endings.iter().any(|e| bare.ends_with(e));
+        if bare == "-" || ends(&[".csv", ".txt"]) {
+            Some(Self::Csv)
+        } else if ends(&[".tsv", ".tab"]) {
+            Some(Self::Tsv)
+        } else if ends(&[".parquet", ".pq"]) {
+            Some(Self::Parquet)
+        } else if ends(&[".arrow", ".feather", ".arrows", ".ipc"]) {
+            Some(Self::Arrow)
+        } else if ends(&[".npy"]) {
+            Some(Self::Npy)
+        } else if ends(&[".npz"]) {
+            Some(Self::Npz)
+        } else if ends(&["-ubyte", ".idx", ".ubyte"]) {
+            Some(Self::Idx)
+        } else {
+            None
+        }
+    }
+}
+
+impl Source {
+    /// Opens a file; its format is told by its name. `-` is CSV on standard input.
+    ///
+    /// # Errors
+    /// When the file does not open, is not what its name says, or its columns cannot be told.
+    pub fn open(path: &Path, options: &Options) -> Result<Self, ReadError> {
+        let label = match path.file_name() {
+            Some(_) if path.as_os_str() == "-" => "standard input".to_string(),
+            Some(name) => name.to_string_lossy().into_owned(),
+            None => path.to_string_lossy().into_owned(),
+        };
+        let name = path.to_string_lossy();
+        let opened = store::open(path, &label)?;
+        Self::new(&name, label, opened, Some(path), options)
+    }
+
+    /// The same with bytes in memory; `name` tells the format.
+    ///
+    /// # Errors
+    /// As [`Source::open`].
+    pub fn from_bytes(name: &str, bytes: Vec<u8>, options: &Options) -> Result<Self, ReadError> {
+        let store = Store::Memory(bytes.into());
+        Self::new(name, name.to_string(), Opened::Store(store), None, options)
+    }
+
+    /// The same with bytes that come once, from front to back; CSV only.
+    ///
+    /// # Errors
+    /// As [`Source::open`].
+    pub fn from_reader(
+        name: &str,
+        reader: Box<dyn Read + Send>,
+        options: &Options,
+    ) -> Result<Self, ReadError> {
+        Self::new(name, name.to_string(), Opened::Pipe(reader), None, options)
+    }
+
+    fn new(
+        name: &str,
+        label: String,
+        opened: Opened,
+        path: Option<&Path>,
+        options: &Options,
+    ) -> Result<Self, ReadError> {
+        let format =
+            Name::of(name).ok_or_else(|| ReadError::UnknownFormat { file: label.clone() })?;
+        let bytes = match &opened {
+            Opened::Store(store) => Some(store.len()),
+            Opened::Pipe(_) => None,
+        };
+        let store = |opened, format| match opened {
+            Opened::Store(store) if store.len() == 0 => {
+                Err(ReadError::Empty { file: label.clone() })
+            }
+            Opened::Store(store) if format != "IDX" && packed(&label, &store)? => {
+                Err(ReadError::Packed { file: label.clone(), format })
+            }
+            Opened::Store(store) => Ok(store),
+            Opened::Pipe(_) => Err(ReadError::Pipe { file: label.clone(), format }),
+        };
+        let contents = match format {
+            Name::Csv => csv::open(&label, opened, options, None)?,
+            Name::Tsv => csv::open(&label, opened, options, Some(b'\t'))?,
+            Name::Parquet => parquet::open(&label, store(opened, "Parquet")?, options)?,
+            Name::Arrow => ipc::open(&label, store(opened, "Arrow")?, options)?,
+            Name::Npy => numpy::open_npy(&label, &store(opened, "NumPy")?, options)?,
+            Name::Npz => numpy::open_npz(&label, &store(opened, "NumPy zip")?, options)?,
+            Name::Idx => idx::open(&label, &store(opened, "IDX")?, path, options)?,
+        };
+        let Contents { fields, rows, format } = contents;
+        field::unique(&label, &fields)?;
+        Ok(Self { label, fields, rows, bytes, format })
+    }
+
+    /// The columns on offer.
+    pub fn fields(&self) -> &[Field] {
+        &self.fields
+    }
+
+    /// The file's name, for messages.
+    pub fn label(&self) -> &str {
+        &self.label
+    }
+
+    /// How many rows there are, where the format says.
+    pub fn rows(&self) -> Option<u64> {
+        self.rows
+    }
+
+    /// How many bytes there are to go through; `None` for a pipe.
+    pub fn bytes(&self) -> Option<u64> {
+        self.bytes
+    }
+
+    /// Starts a pass over the wanted columns. A file can be scanned again and again, a pipe once.
+    ///
+    /// # Errors
+    /// When a column is not there or cannot be had in the form wanted.
+    pub fn scan(&self, wanted: &[Wanted]) -> Result<Scan, ReadError> {
+        let found = field::find(&self.label, &self.fields, wanted)?;
+        self.format.scan(found).map(Scan)
+    }
+}
+
+/// Whether a file is wrapped in gzip or zstd.
+fn packed(file: &str, store: &Store) -> Result<bool, ReadError> {
+    let start = store.start().map_err(|source| ReadError::Io { file: file.into(), source })?;
+    Ok(start.starts_with(&store::GZIP) || start.starts_with(&store::ZSTD))
+}

@@ -1,0 +1,248 @@
+//! Where the bytes of a file come from: the disk, memory or a pipe.
+
+use std::fs::File;
+use std::io::{self, BufReader, Cursor, Read};
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use bytes::Bytes;
+use parquet::errors::{ParquetError, Result as ParquetResult};
+use parquet::file::reader::{ChunkReader, Length};
+
+use crate::ReadError;
+
+/// How gzip files start.
+pub(crate) const GZIP: [u8; 2] = [0x1f, 0x8b];
+/// How zstd files start.
+pub(crate) const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+
+/// Bytes that can be read at any place, by several threads at once.
+#[derive(Clone, Debug)]
+pub(crate) enum Store {
+    /// A file on disk, read with positioned reads: handles that were cloned would share one seat.
+    File {
+        /// The open file.
+        file: Arc<File>,
+        /// Its size when it was opened.
+        len: u64,
+    },
+    /// Bytes in memory.
+    Memory(Bytes),
+}
+
+/// A thing opened: to be read anywhere, or from front to back once.
+pub(crate) enum Opened {
+    /// A regular file or bytes in memory.
+    Store(Store),
+    /// A pipe.
+    Pipe(Box<dyn Read + Send>),
+}
+
+/// Opens a file; `-` is standard input.
+pub(crate) fn open(path: &Path, name: &str) -> Result<Opened, ReadError> {
+    if path.as_os_str() == "-" {
+        return Ok(Opened::Pipe(Box::new(io::stdin())));
+    }
+    let fail = |source| ReadError::Open { file: name.into(), source };
+    let meta = std::fs::metadata(path).map_err(fail)?;
+    if meta.is_dir() {
+        return Err(ReadError::Folder { file: name.into() });
+    }
+    let file = File::open(path).map_err(fail)?;
+    if meta.is_file() {
+        Ok(Opened::Store(Store::File { file: Arc::new(file), len: meta.len() }))
+    } else {
+        Ok(Opened::Pipe(Box::new(file)))
+    }
+}
+
+#[cfg(unix)]
+fn read_at(file: &File, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+    std::os::unix::fs::FileExt::read_at(file, buf, offset)
+}
+
+#[cfg(windows)]
+fn read_at(file: &File, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+    std::os::windows::fs::FileExt::seek_read(file, buf, offset)
+}
+
+impl Store {
+    pub(crate) fn len(&self) -> u64 {
+        match self {
+            Self::File { len, .. } => *len,
+            Self::Memory(bytes) => bytes.len() as u64,
+        }
+    }
+
+    /// Reads some bytes at `offset`; 0 at the end.
+    pub(crate) fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        match self {
+            Self::File { file, .. } => loop {
+                match read_at(file, buf, offset) {
+                    Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                    other => return other,
+                }
+            },
+            Self::Memory(bytes) => {
+                let from = (offset.min(bytes.len() as u64)) as usize;
+                let n = buf.len().min(bytes.len() - from);
+                buf[..n].copy_from_slice(&bytes[from..from + n]);
+                Ok(n)
+            }
+        }
+    }
+
+    /// `len` bytes at `offset`. Never allocates more than the file holds.
+    pub(crate) fn bytes(&self, offset: u64, len: usize) -> io::Result<Bytes> {
+        let end = offset.checked_add(len as u64).filter(|&end| end <= self.len());
+        let Some(end) = end else {
+            return Err(io::Error::new(
+                io::ErrorKind::UnexpectedEof,
+                format!("bytes {offset}..{} lie beyond the end", offset.saturating_add(len as u64)),
+            ));
+        };
+        match self {
+            Self::Memory(bytes) => Ok(bytes.slice(offset as usize..end as usize)),
+            Self::File { .. } => {
+                let mut buf = vec![0; len];
+                let mut done = 0;
+                while done < len {
+                    match self.read_at(&mut buf[done..], offset + done as u64)? {
+                        0 => {
+                            return Err(io::Error::new(
+                                io::ErrorKind::UnexpectedEof,
+                                "the file became shorter while it was read",
+                            ));
+                        }
+                        n => done += n,
+                    }
+                }
+                Ok(buf.into())
+            }
+        }
+    }
+
+    /// Reads from `offset` on.
+    pub(crate) fn reader(&self, offset: u64) -> StoreReader {
+        StoreReader { store: self.clone(), at: offset }
+    }
+
+    /// The first bytes, at most 16: enough to tell formats apart.
+    pub(crate) fn start(&self) -> io::Result<Bytes> {
+        self.bytes(0, self.len().min(16) as usize)
+    }
+}
+
+/// Reads a store from front to back.
+pub(crate) struct StoreReader {
+    store: Store,
+    at: u64,
+}
+
+impl Read for StoreReader {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let n = self.store.read_at(buf, self.at)?;
+        self.at += n as u64;
+        Ok(n)
+    }
+}
+
+impl Length for Store {
+    fn len(&self) -> u64 {
+        Store::len(self)
+    }
+}
+
+impl ChunkReader for Store {
+    type T = BufReader<StoreReader>;
+
+    fn get_read(&self, start: u64) -> ParquetResult<Self::T> {
+        // Page headers are some dozens of bytes.
+        Ok(BufReader::with_capacity(512, self.reader(start)))
+    }
+
+    fn get_bytes(&self, start: u64, length: usize) -> ParquetResult<Bytes> {
+        self.bytes(start, length).map_err(|e| ParquetError::External(Box::new(e)))
+    }
+}
+
+/// Counts the bytes that pass.
+pub(crate) struct Counting<R> {
+    inner: R,
+    passed: Arc<AtomicU64>,
+}
+
+impl<R: Read> Read for Counting<R> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let n = self.inner.read(buf)?;
+        self.passed.fetch_add(n as u64, Ordering::Relaxed);
+        Ok(n)
+    }
+}
+
+/// Text that comes out of a file from front to back, unpacked on the way.
+pub(crate) struct Flow {
+    reader: Box<dyn Read + Send>,
+    passed: Arc<AtomicU64>,
+}
+
+impl Flow {
+    /// Unpacks gzip and zstd, told by their first bytes.
+    pub(crate) fn new(raw: Box<dyn Read + Send>) -> io::Result<Self> {
+        let passed = Arc::new(AtomicU64::new(0));
+        let mut raw = Counting { inner: raw, passed: Arc::clone(&passed) };
+        let mut start = Vec::with_capacity(4);
+        (&mut raw).take(4).read_to_end(&mut start)?;
+        let magic: [u8; 4] = start.as_slice().try_into().unwrap_or_default();
+        let whole = Cursor::new(start).chain(raw);
+        let reader: Box<dyn Read + Send> = if magic[..2] == GZIP {
+            Box::new(flate2::bufread::MultiGzDecoder::new(BufReader::with_capacity(1 << 16, whole)))
+        } else if magic == ZSTD {
+            Box::new(zstd::stream::read::Decoder::new(whole)?)
+        } else {
+            Box::new(whole)
+        };
+        Ok(Self { reader, passed })
+    }
+
+    /// Appends all that is left.
+    pub(crate) fn read_to_end(&mut self, buf: &mut Vec<u8>) -> io::Result<usize> {
+        self.reader.read_to_end(buf)
+    }
+
+    /// How many bytes of the file itself have been read.
+    pub(crate) fn passed(&self) -> u64 {
+        self.passed.load(Ordering::Relaxed)
+    }
+
+    /// Appends up to `n` bytes; fewer only at the end.
+    pub(crate) fn fill(&mut self, buf: &mut Vec<u8>, n: usize) -> io::Result<usize> {
+        buf.reserve(n);
+        (&mut self.reader).take(n as u64).read_to_end(buf)
+    }
+}
+
+/// Where a flow comes from: a store can be read again, a pipe once.
+pub(crate) enum Spring {
+    /// Read from the start each time.
+    Store(Store),
+    /// What was read to look at it, and the rest.
+    Pipe(Mutex<Option<(Vec<u8>, Flow)>>),
+}
+
+impl Spring {
+    /// The flow from its start, with what has been read of it already.
+    pub(crate) fn flow(&self, file: &str) -> Result<(Vec<u8>, Flow), ReadError> {
+        match self {
+            Self::Store(store) => Flow::new(Box::new(store.reader(0)))
+                .map(|flow| (Vec::new(), flow))
+                .map_err(|source| ReadError::Io { file: file.into(), source }),
+            Self::Pipe(once) => once
+                .lock()
+                .unwrap_or_else(std::sync::PoisonError::into_inner)
+                .take()
+                .ok_or_else(|| ReadError::Once { file: file.into() }),
+        }
+    }
+}
