@@ -162,7 +162,9 @@ impl<'a> Coefficients<'a> {
         let scale = if most + reach > 0.0 { most + reach } else { 1.0 };
         let mut out = String::from(
             "<div class=\"scroll\"><table class=\"coefficients\"><thead><tr>\
-             <th scope=\"col\">column</th><th scope=\"col\" class=\"n\">coefficient</th>",
+             <th scope=\"col\">column</th>\
+             <th scope=\"col\" class=\"pic\"><span class=\"hush\">picture</span></th>\
+             <th scope=\"col\" class=\"n\">coefficient</th>",
         );
         if self.reach.is_some() {
             out.push_str(
@@ -175,7 +177,6 @@ impl<'a> Coefficients<'a> {
         } else {
             out.push_str("<th scope=\"col\" class=\"n\">per standard deviation</th>");
         }
-        out.push_str("<th scope=\"col\" class=\"pic\"><span class=\"hush\">picture</span></th>");
         out.push_str("</tr></thead><tbody>\n");
         for c in rows {
             out.push_str(&self.row(c, reach, scale));
@@ -186,8 +187,12 @@ impl<'a> Coefficients<'a> {
 
     fn row(&self, c: &Coefficient<'_>, reach: f64, scale: f64) -> String {
         let cell = |text: &str| format!("<td class=\"n\">{text}</td>");
-        let mut out =
-            format!("<tr><th scope=\"row\">{}</th>{}", Name(c.name), cell(&number::short(c.value)));
+        let mut out = format!(
+            "<tr><th scope=\"row\">{}</th><td class=\"pic\">{}</td>{}",
+            Name(c.name),
+            picture(c, reach, scale),
+            cell(&number::short(c.value))
+        );
         if self.reach.is_some() {
             let interval = c.error.map_or("not determined".to_owned(), |e| {
                 format!(
@@ -208,7 +213,7 @@ impl<'a> Coefficients<'a> {
             let text = if c.name == "intercept" { "–".to_owned() } else { number::short(c.size) };
             out.push_str(&cell(&text));
         }
-        out.push_str(&format!("<td class=\"pic\">{}</td></tr>\n", picture(c, reach, scale)));
+        out.push_str("</tr>\n");
         out
     }
 

@@ -29,7 +29,7 @@ pub(crate) fn heat(title: &str, chart: &HeatMap) -> String {
         ..chart.clone()
     };
     let narrow = HeatMap {
-        size: Size::new(336.0, (110.0 + 26.0 * rows).clamp(180.0, 350.0)),
+        size: Size::new(336.0, (110.0 + 26.0 * rows).clamp(180.0, 275.0)),
         rows: shorter(&chart.rows),
         columns: shorter(&chart.columns),
         ..chart.clone()

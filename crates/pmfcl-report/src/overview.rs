@@ -37,7 +37,7 @@ pub(crate) fn figures(study: &Study<'_>) -> String {
     out.push_str(&tile(
         &crate::html::Text(&basis).to_string(),
         "basis",
-        &format!("{columns}, loss {}", study.kind.loss()),
+        &format!("{columns}, {}", study.kind.loss()),
     ));
     out.push_str("</dl>\n");
     out

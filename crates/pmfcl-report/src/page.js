@@ -90,7 +90,19 @@
     return best;
   };
 
-  const ticks = (low, high, most) => {
+  const ticks = ({ log, low, high }, most) => {
+    if (log) {
+      for (const digits of [[1, 2, 3, 5], [1, 2, 5], [1, 3], [1]]) {
+        const list = [];
+        for (let power = Math.floor(Math.log10(low)); power <= Math.log10(high); power += 1) {
+          for (const digit of digits) {
+            const v = Number(`${digit}e${power}`);
+            if (v >= low && v <= high) list.push(v);
+          }
+        }
+        if (list.length <= most && list.length > 0) return list;
+      }
+    }
     const raw = (high - low) / most;
     const power = 10 ** Math.floor(Math.log10(raw));
     const step = [1, 2, 2.5, 5, 10].map((s) => s * power).find((s) => s >= raw * 0.999);
@@ -98,10 +110,10 @@
     for (let i = Math.ceil(low / step - 1e-9); i * step <= high + step * 1e-9; i += 1) list.push(i * step);
     return list;
   };
-  const tickText = (list) => {
+  const tickText = (list, log) => {
     const step = list.length > 1 ? list[1] - list[0] : Math.abs(list[0]) || 1;
     const most = Math.max(...list.map(Math.abs));
-    if (most >= 1e6 || most < 1e-3) return list.map(short);
+    if (log || most >= 1e6 || most < 1e-3) return list.map(short);
     const decimals = Math.max(0, Math.min(8, -Math.floor(Math.log10(step) + 1e-9) + (/^2\.5/.test(step.toExponential()) ? 1 : 0)));
     return list.map((v) => v.toFixed(decimals).replace(/\B(?=(\d{3})+(\.|$))/g, decimals ? "" : "\u202f").replace("-", "−"));
   };
@@ -110,7 +122,11 @@
     current: (x, y, r) => svgNode("circle", { cx: x, cy: y, r, class: "mark-current" }),
     knee: (x, y, r) => svgNode("path", { d: `M${x} ${y - r * 1.25}L${x + r * 1.25} ${y}L${x} ${y + r * 1.25}L${x - r * 1.25} ${y}Z`, class: "mark-knee" }),
     minmax: (x, y, r) => svgNode("rect", { x: x - r * 0.9, y: y - r * 0.9, width: 1.8 * r, height: 1.8 * r, class: "mark-minmax" }),
-    choice: (x, y, r) => svgNode("circle", { cx: x, cy: y, r: r + 1.5, class: "mark-choice" }),
+    choice: (x, y, r) => {
+      const ring = svgNode("g", { transform: `translate(${x} ${y})` });
+      ring.append(svgNode("circle", { r: r + 2, class: "mark-halo" }), svgNode("circle", { r: r + 2, class: "mark-choice" }));
+      return ring;
+    },
   };
   const words = { choice: "your choice", current: "current model", knee: "knee", minmax: "min-max" };
 
@@ -124,18 +140,19 @@
     const height = Math.round(Math.max(270, Math.min(430, width * 0.72)));
     const curve = losses.map((row) => [row[a], row[b]]);
     const all = [...curve, current, knee.slice(1), minmax.slice(1)];
-    const span = (k) => {
-      const values = all.map((p) => p[k]);
-      const low = Math.min(...values), high = Math.max(...values);
-      const air = (high - low || Math.abs(high) || 1) * 0.06;
-      return [low - air, high + air];
-    };
-    const [xs, ys] = [span(0), span(1)];
-    const across = ticks(xs[0], xs[1], width < 420 ? 4 : 6), up = ticks(ys[0], ys[1], 6);
-    const acrossText = tickText(across), upText = tickText(up);
+    // Where one end of the front is far off, equal ratios are equal distances.
+    const ends = [0, 1].map((k) => [Math.min(...all.map((p) => p[k])), Math.max(...all.map((p) => p[k]))]);
+    const log = ends.every(([low]) => low > 0) && ends.some(([low, high]) => high > 6 * low);
+    const [xs, ys] = ends.map(([low, high]) => {
+      const air = log ? Math.max(high / low, 1.02) ** 0.06 : (high - low || Math.abs(high) || 1) * 0.06;
+      return log ? { log, low: low / air, high: high * air } : { log, low: low - air, high: high + air };
+    });
+    const across = ticks(xs, width < 420 ? 4 : 6), up = ticks(ys, 6);
+    const acrossText = tickText(across, xs.log), upText = tickText(up, ys.log);
     const left = 34 + 7 * Math.max(...upText.map((t) => t.length)), bottom = height - 46, right = width - 12, top = 10;
-    const x = (v) => left + ((v - xs[0]) / (xs[1] - xs[0])) * (right - left);
-    const y = (v) => bottom - ((v - ys[0]) / (ys[1] - ys[0])) * (bottom - top);
+    const share = ({ log, low, high }, v) => (log ? Math.log(v / low) / Math.log(high / low) : (v - low) / (high - low));
+    const x = (v) => left + share(xs, v) * (right - left);
+    const y = (v) => bottom - share(ys, v) * (bottom - top);
     place = { x, y, left, bottom, curve };
 
     const names = [data.tasks[a], data.tasks[b]];
@@ -160,7 +177,7 @@
     plot.append(shapes.minmax(x(minmax[1]), y(minmax[2]), 5));
     plot.append(shapes.knee(x(knee[1]), y(knee[2]), 5));
     plot.append(shapes.current(x(current[0]), y(current[1]), 5.5));
-    const dot = shapes.choice(0, 0, 5.5);
+    const dot = shapes.choice(0, 0, 6.5);
     dot.id = "point";
     plot.append(dot);
     choice = { dot, guides };
@@ -227,8 +244,7 @@
     const { a, b, weights, losses, current } = seen;
     const row = losses[i];
     const [x, y] = [place.x(row[a]), place.y(row[b])];
-    choice.dot.setAttribute("cx", x);
-    choice.dot.setAttribute("cy", y);
+    choice.dot.setAttribute("transform", `translate(${x.toFixed(2)} ${y.toFixed(2)})`);
     choice.guides.setAttribute("d", `M${place.left} ${y}H${x}V${place.bottom}`);
     rows.forEach(({ bar, lost, number }, t) => {
       const from = Math.min(most, data.least[t]);

@@ -79,9 +79,17 @@ impl Pair {
     /// The front as a chart.
     pub fn chart(&self) -> Front {
         let at = |p: &FrontPoint| (p.loss_a, p.loss_b);
+        let far = |loss: fn(&FrontPoint) -> f64| ends(self.points.iter().map(loss));
+        let (x, y) = (far(|p| p.loss_a), far(|p| p.loss_b));
+        // Where one end of the front is far off, a linear axis would show little else.
+        let ratios = x.0 > 0.0 && y.0 > 0.0 && (x.1 > 6.0 * x.0 || y.1 > 6.0 * y.0);
+        let axis = |name: &str| {
+            let label = format!("loss of {name}");
+            if ratios { Axis::log(label) } else { Axis::linear(label) }
+        };
         Front {
-            x: Axis::linear(format!("loss of {}", self.a)),
-            y: Axis::linear(format!("loss of {}", self.b)),
+            x: axis(&self.a),
+            y: axis(&self.b),
             ..Front::new(&self.a, &self.b, self.points.iter().map(at))
         }
         .with_mark(Mark::new("current", self.current))
@@ -102,6 +110,11 @@ impl Pair {
         }
         out
     }
+}
+
+/// The smallest and the largest.
+fn ends(values: impl Iterator<Item = f64>) -> (f64, f64) {
+    values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), v| (low.min(v), high.max(v)))
 }
 
 /// `Σ α_t L_t` of the tasks named; by samples where the preference gives them nothing.

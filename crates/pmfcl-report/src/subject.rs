@@ -77,11 +77,11 @@ impl Kind {
     /// The loss in a few words, for the head of the page.
     pub(crate) fn loss(self) -> &'static str {
         match self {
-            Self::Squared => "squared",
-            Self::Bounded => "bounded by quadratics",
-            Self::Indicators => "squared, on 0/1 classes",
-            Self::Gaussian => "gaussian (linear discriminants)",
-            Self::Logistic => "logistic, by quadratic bounds",
+            Self::Squared => "squared loss",
+            Self::Bounded => "loss bounded by quadratics",
+            Self::Indicators => "squared loss on 0/1 classes",
+            Self::Gaussian => "gaussian: linear discriminants",
+            Self::Logistic => "log-loss by quadratic bounds",
         }
     }
 

@@ -5,7 +5,7 @@ use pmfcl_plot::{Axis, CellText, Dash, HeatMap, Legend, Lines, Marker, Paint, Ra
 
 use crate::error::ReportError;
 use crate::figure;
-use crate::html::{Name, cut};
+use crate::html::{Name, Text, cut};
 use crate::limits::{self, Known, Unknown};
 use crate::number;
 use crate::study::Study;
@@ -151,11 +151,12 @@ impl Timeline {
         };
         let worst = self.worst_jump(study).unwrap_or_default();
         format!(
-            "<figure>{}<figcaption>Read a row from left to right: how far the model is above the \
+            "<div class=\"two heat\"><figure>{}<figcaption>Read a row from left to right: how far the model is above the \
              best this task alone could have, after each task learned since. A pale row is a task \
-             that is not forgotten.{worst}{}</figcaption></figure>",
+             that is not forgotten.{worst}{}</figcaption></figure>\n{}</div>\n",
             figure::heat("Forgetting of each task over time", &chart),
-            self.thinned(study)
+            self.thinned(study),
+            now(study)
         )
     }
 
@@ -177,7 +178,7 @@ impl Timeline {
         let (rise, t, k) = worst.filter(|(rise, ..)| *rise > 0.0)?;
         let name = |place: usize| Name(&study.tasks[self.shown[place]].name).to_string();
         Some(format!(
-            " The largest single step: learning {} cost {} {}.",
+            " The largest single step: learning {} raised the loss of {} by {}.",
             name(k),
             name(t),
             number::short(rise)
@@ -246,6 +247,44 @@ impl Timeline {
             figure::lines("Loss of single tasks over time", &single),
         )
     }
+}
+
+/// What is forgotten of each task as things stand, beside its least loss.
+fn now(study: &Study<'_>) -> String {
+    let forgetting = study.forgetting();
+    let shown = limits::largest(&forgetting, limits::BARS);
+    let most = forgetting.iter().flatten().copied().fold(0.0, f64::max);
+    let mut out =
+        String::from("<div><h3 class=\"first\">As it stands now</h3>\n<ul class=\"now\">\n");
+    for t in shown {
+        let task = &study.tasks[t];
+        let lost = forgetting[t];
+        let share = match (task.forgetting, task.loss) {
+            (Some(lost), Some(loss)) if loss > 0.0 && study.kind != Kind::Gaussian => {
+                format!("{} of its loss", number::percent(lost / loss))
+            }
+            _ => String::new(),
+        };
+        let width = lost.filter(|_| most > 0.0).map_or(0.0, |lost| 100.0 * lost / most);
+        out.push_str(&format!(
+            "<li><span class=\"who\" title=\"{}\">{}</span><span class=\"track\">\
+             <i style=\"width:{width:.1}%\"></i></span><span class=\"n\">{}</span>\
+             <span class=\"n share\">{share}</span></li>\n",
+            Text(&task.name),
+            Name(&task.name),
+            lost.map_or("–".to_owned(), number::short),
+        ));
+    }
+    out.push_str("</ul>\n");
+    if study.tasks.len() > limits::BARS {
+        out.push_str(&format!(
+            "<p class=\"note\">The {} most forgotten of {} tasks.</p>\n",
+            limits::BARS,
+            number::grouped(study.tasks.len() as f64)
+        ));
+    }
+    out.push_str("</div>");
+    out
 }
 
 /// The preference over the first tasks up to `k`, as it was then.
