@@ -11,6 +11,9 @@ use crate::number;
 use crate::study::Study;
 use crate::subject::Kind;
 
+/// Rows of all tables together up to which all of them stand open.
+const UNFOLDED: usize = 80;
+
 /// One coefficient of one target.
 #[derive(Debug)]
 struct Coefficient<'a> {
@@ -95,11 +98,18 @@ impl<'a> Coefficients<'a> {
         let mut out = String::new();
         out.push_str(&self.caption(study));
         let most = (limits::ALL_COEFFICIENTS / self.tables.len().max(1)).max(20);
+        let rows: usize = self.tables.iter().map(|(_, table)| table.len()).sum();
+        let folds = self.tables.len() > 1 && rows > UNFOLDED;
+        // Tables without intervals are slim: two stand side by side.
+        let slim = self.tables.len() > 1 && self.reach.is_none() && !folds;
+        if slim {
+            out.push_str("<div class=\"two\">\n");
+        }
         for (i, (heading, table)) in self.tables.iter().enumerate() {
             let open = if self.tables.len() > 4 { 10 } else { limits::COEFFICIENTS };
             let body = self.table(&table[..table.len().min(open)], table);
             // Many targets: the first stands open, the others can be unfolded.
-            let whole = if i > 0 && self.tables.len() > 3 {
+            let whole = if i > 0 && folds {
                 format!(
                     "<details class=\"block\"><summary>{heading}</summary>{body}{}</details>\n",
                     self.rest(table, open, most)
@@ -107,9 +117,12 @@ impl<'a> Coefficients<'a> {
             } else {
                 let title =
                     if heading.is_empty() { String::new() } else { format!("<h3>{heading}</h3>") };
-                format!("{title}{body}{}\n", self.rest(table, open, most))
+                format!("<div>{title}{body}{}</div>\n", self.rest(table, open, most))
             };
             out.push_str(&whole);
+        }
+        if slim {
+            out.push_str("</div>\n");
         }
         out
     }

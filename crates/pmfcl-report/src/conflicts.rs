@@ -116,7 +116,7 @@ impl Conflicts {
             mark.clone_into(&mut stars[i][j]);
             mark.clone_into(&mut stars[j][i]);
         }
-        let names: Vec<String> = self.shown.iter().map(|&t| study.tasks[t].name.clone()).collect();
+        let names: Vec<String> = self.shown.iter().map(|&t| study.label(t).to_owned()).collect();
         HeatMap {
             description: "What the task of a row forgets beside the task of a column".into(),
             x_label: "learned together with".into(),

@@ -23,16 +23,27 @@ impl fmt::Display for Text<'_> {
     }
 }
 
+/// Characters of a name in running text and tables; the whole is shown where the pointer rests.
+const LONGEST: usize = 48;
+
 /// A name from outside, kept apart from the text around it in its direction of writing too.
 pub(crate) struct Name<'a>(pub(crate) &'a str);
 
 impl fmt::Display for Name<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.0.trim().is_empty() {
-            return f.write_str("<bdi>(no name)</bdi>");
+        let whole = label(self.0);
+        let brief = cut(whole, LONGEST);
+        if brief == whole {
+            write!(f, "<bdi>{}</bdi>", Text(whole))
+        } else {
+            write!(f, "<bdi title=\"{}\">{}</bdi>", Text(whole), Text(&brief))
         }
-        write!(f, "<bdi>{}</bdi>", Text(self.0))
     }
+}
+
+/// A name, or words in its place where there is nothing to see.
+pub(crate) fn label(name: &str) -> &str {
+    if name.trim().is_empty() { "(no name)" } else { name }
 }
 
 /// JSON that can stand inside a script element: no `<`, `>` or `&` is left in it.

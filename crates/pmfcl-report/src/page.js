@@ -142,7 +142,7 @@
     const all = [...curve, current, knee.slice(1), minmax.slice(1)];
     // Where one end of the front is far off, equal ratios are equal distances.
     const ends = [0, 1].map((k) => [Math.min(...all.map((p) => p[k])), Math.max(...all.map((p) => p[k]))]);
-    const log = ends.every(([low]) => low > 0) && ends.some(([low, high]) => high > 6 * low);
+    const log = ends.every(([low]) => low > 0) && ends.some(([low, high]) => high > 20 * low);
     const [xs, ys] = ends.map(([low, high]) => {
       const air = log ? Math.max(high / low, 1.02) ** 0.06 : (high - low || Math.abs(high) || 1) * 0.06;
       return log ? { log, low: low / air, high: high * air } : { log, low: low - air, high: high + air };
@@ -185,9 +185,9 @@
     const legend = node("ul", "legend");
     for (const [key, text] of Object.entries(words)) {
       const item = node("li");
-      const key_ = svgNode("svg", { width: 14, height: 14, "aria-hidden": "true" });
-      key_.append(shapes[key](7, 7, 4.5));
-      item.append(key_, text);
+      const sample = svgNode("svg", { width: 14, height: 14, "aria-hidden": "true" });
+      sample.append(shapes[key](7, 7, key === "choice" ? 3 : 4.5));
+      item.append(sample, text);
       legend.append(item);
     }
     front.replaceChildren(plot, legend);

@@ -82,7 +82,7 @@ impl Pair {
         let far = |loss: fn(&FrontPoint) -> f64| ends(self.points.iter().map(loss));
         let (x, y) = (far(|p| p.loss_a), far(|p| p.loss_b));
         // Where one end of the front is far off, a linear axis would show little else.
-        let ratios = x.0 > 0.0 && y.0 > 0.0 && (x.1 > 6.0 * x.0 || y.1 > 6.0 * y.0);
+        let ratios = x.0 > 0.0 && y.0 > 0.0 && (x.1 > 20.0 * x.0 || y.1 > 20.0 * y.0);
         let axis = |name: &str| {
             let label = format!("loss of {name}");
             if ratios { Axis::log(label) } else { Axis::linear(label) }

@@ -3,7 +3,7 @@
 use crate::coefficients::Coefficients;
 use crate::conflicts::Conflicts;
 use crate::error::ReportError;
-use crate::html::{Name, Text};
+use crate::html::{Text, label};
 use crate::limits::Unknown;
 use crate::study::Study;
 use crate::subject::Subject;
@@ -96,8 +96,8 @@ pub fn page(subject: &Subject<'_>) -> Result<String, ReportError> {
          aria-label=\"Switch between light and dark\">Dark</button></div>\n\
          <h1>{}</h1>\n{}{}<nav aria-label=\"Sections\">{links}</nav>\n</header>\n\
          <main>\n{bodies}</main>\n{data}<script>\n{SCRIPT}</script>\n</body>\n</html>\n",
-        Text(subject.title),
-        Name(subject.title),
+        Text(label(subject.title)),
+        Text(label(subject.title)),
         overview::verdicts(&study, &conflicts),
         overview::figures(&study),
     ))

@@ -6,6 +6,7 @@ use pmfcl::solve::ridge::by_gcv;
 use pmfcl::{Learner, Model, Penalty, Summary, TaskReport, Theta, solve};
 
 use crate::error::ReportError;
+use crate::html::label;
 use crate::limits;
 use crate::subject::{Kind, Subject};
 
@@ -49,6 +50,11 @@ impl<'a> Study<'a> {
         };
         let pooled = subject.learner.pooled()?;
         Ok(Self { subject, kind, tasks, summaries, model, pooled, mean_forgetting, chow })
+    }
+
+    /// The name of a task as charts write it.
+    pub(crate) fn label(&self, task: usize) -> &str {
+        label(&self.tasks[task].name)
     }
 
     pub(crate) fn width(&self) -> usize {

@@ -104,10 +104,9 @@ impl Kind {
     /// What a loss is called on an axis.
     pub(crate) fn axis(self) -> &'static str {
         match self {
-            Self::Squared => "loss (half the mean squared error)",
+            Self::Squared | Self::Indicators => "loss",
+            Self::Gaussian => "loss (−log-likelihood)",
             Self::Bounded => "bound on the loss",
-            Self::Indicators => "loss (half the squared error of 0/1)",
-            Self::Gaussian => "loss (negative log-likelihood)",
             Self::Logistic => "bound on the log-loss",
         }
     }
@@ -142,6 +141,12 @@ impl Kind {
     /// Whether losses are values and not bounds.
     pub(crate) fn exact(self) -> bool {
         matches!(self, Self::Squared | Self::Indicators | Self::Gaussian)
+    }
+
+    /// Whether a loss of zero is the best there could be, so that shares of a loss mean something. A density has no
+    /// such zero: it moves with the units of the features.
+    pub(crate) fn has_zero(self) -> bool {
+        self != Self::Gaussian
     }
 
     /// Whether rows are noise around one line, so that tests and intervals mean something.

@@ -45,7 +45,7 @@ fn table(study: &Study<'_>, tasks: &[TaskReport]) -> String {
     }
     out.push_str("<th scope=\"col\">bound proved</th></tr></thead><tbody>\n");
     for task in tasks {
-        out.push_str(&row(task, fits));
+        out.push_str(&row(study, task, fits));
     }
     out.push_str("</tbody></table></div>\n");
     out
@@ -58,10 +58,12 @@ fn fits(study: &Study<'_>) -> bool {
         && study.tasks.iter().any(|task| task.r2.is_some())
 }
 
-fn row(task: &TaskReport, fits: bool) -> String {
+fn row(study: &Study<'_>, task: &TaskReport, fits: bool) -> String {
     let number = |v: Option<f64>| v.map_or("–".to_owned(), number::short);
     let share = match (task.forgetting, task.loss) {
-        (Some(forgetting), Some(loss)) if loss > 0.0 => number::percent(forgetting / loss),
+        (Some(forgetting), Some(loss)) if loss > 0.0 && study.kind.has_zero() => {
+            number::percent(forgetting / loss)
+        }
         _ => "–".to_owned(),
     };
     let mut out = format!("<tr><th scope=\"row\">{}</th>", Name(&task.name));

@@ -118,7 +118,7 @@ impl Timeline {
     }
 
     fn names(&self, study: &Study<'_>) -> Vec<String> {
-        self.shown.iter().map(|&t| study.tasks[t].name.clone()).collect()
+        self.shown.iter().map(|&t| study.label(t).to_owned()).collect()
     }
 
     fn thinned(&self, study: &Study<'_>) -> String {
@@ -136,17 +136,28 @@ impl Timeline {
     pub(crate) fn heat(&self, study: &Study<'_>) -> String {
         let names = self.names(study);
         let what = study.kind.forgetting();
-        let column = |t: usize| self.forgetting.iter().map(move |row| row[t]).collect();
+        let column = |t: usize| -> Vec<Option<f64>> {
+            self.forgetting.iter().map(move |row| row[t]).collect()
+        };
+        let cells: Vec<Vec<Option<f64>>> = (0..names.len()).map(column).collect();
+        let most = cells.iter().flatten().flatten().copied().fold(0.0, f64::max);
+        let text = |cell: &Option<f64>| match cell {
+            // Rounding would be written longest of all.
+            Some(v) if *v < most / 2000.0 => "≈0".to_owned(),
+            Some(v) => number::short(*v),
+            None => String::new(),
+        };
+        let texts = cells.iter().map(|row| row.iter().map(text).collect()).collect();
         let chart = HeatMap {
             description: format!("{what} of each task (rows) after each task learned (columns)"),
             x_label: "after learning".into(),
             y_label: "task".into(),
-            cells: (0..names.len()).map(column).collect(),
+            cells,
             rows: names.clone(),
             columns: names,
             color: Axis::linear(what).from_zero(),
             ramp: Ramp::Blues,
-            text: CellText::Values,
+            text: CellText::Given(texts),
             ..HeatMap::default()
         };
         let worst = self.worst_jump(study).unwrap_or_default();
@@ -260,7 +271,7 @@ fn now(study: &Study<'_>) -> String {
         let task = &study.tasks[t];
         let lost = forgetting[t];
         let share = match (task.forgetting, task.loss) {
-            (Some(lost), Some(loss)) if loss > 0.0 && study.kind != Kind::Gaussian => {
+            (Some(lost), Some(loss)) if loss > 0.0 && study.kind.has_zero() => {
                 format!("{} of its loss", number::percent(lost / loss))
             }
             _ => String::new(),

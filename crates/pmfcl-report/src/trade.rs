@@ -74,7 +74,7 @@ impl Trade {
                 continue;
             };
             let front = quadratics.front(&summaries[a], &summaries[b], study.intercept())?;
-            let name = |t: usize| study.tasks[t].name.as_str();
+            let name = |t: usize| study.label(t);
             let pair = Pair::along(
                 &front,
                 (name(a), &summaries[a]),
@@ -118,7 +118,7 @@ impl Trade {
                 })
             })
             .collect();
-        let names: Vec<&str> = self.shown.iter().map(|&t| study.tasks[t].name.as_str()).collect();
+        let names: Vec<&str> = self.shown.iter().map(|&t| study.label(t)).collect();
         Ok(script_json(&json!({
             "loss": study.kind.front_loss(),
             "tasks": names,
