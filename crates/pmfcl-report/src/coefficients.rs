@@ -18,6 +18,7 @@ const UNFOLDED: usize = 80;
 #[derive(Debug)]
 struct Coefficient<'a> {
     name: &'a str,
+    intercept: bool,
     value: f64,
     /// Its standard error, where there is one.
     error: Option<f64>,
@@ -85,7 +86,14 @@ impl<'a> Coefficients<'a> {
                         None => column[j] * scale,
                     };
                     let between = between.as_ref().map(|errors| errors[k][j]);
-                    Coefficient { name, value: column[j], error, between, size }
+                    Coefficient {
+                        name,
+                        intercept: j < first,
+                        value: column[j],
+                        error,
+                        between,
+                        size,
+                    }
                 })
                 .collect();
             table.sort_by(|x, y| y.size.abs().total_cmp(&x.size.abs()));
@@ -170,7 +178,9 @@ impl<'a> Coefficients<'a> {
     }
 
     fn table(&self, rows: &[Coefficient<'_>], all: &[Coefficient<'_>]) -> String {
-        let most = all.iter().map(|c| c.size.abs()).fold(0.0, f64::max);
+        // The intercept is often far surer than all others, and would make their pictures tiny.
+        let others = all.iter().filter(|c| !c.intercept);
+        let most = others.map(|c| c.size.abs()).fold(0.0, f64::max);
         let reach = self.reach.unwrap_or(0.0);
         let scale = if most + reach > 0.0 { most + reach } else { 1.0 };
         let mut out = String::from(
@@ -223,7 +233,7 @@ impl<'a> Coefficients<'a> {
                 out.push_str(&format!("{}{}", cell(&error), cell(&between)));
             }
         } else {
-            let text = if c.name == "intercept" { "–".to_owned() } else { number::short(c.size) };
+            let text = if c.intercept { "–".to_owned() } else { number::short(c.size) };
             out.push_str(&cell(&text));
         }
         out.push_str("</tr>\n");

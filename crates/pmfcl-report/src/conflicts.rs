@@ -44,7 +44,7 @@ impl Conflict {
 
 impl Conflicts {
     pub(crate) fn of(study: &Study<'_>) -> Result<Known<Self>, ReportError> {
-        let Some(summaries) = study.summaries else { return Ok(Err(Unknown::folded())) };
+        let Some(summaries) = study.summaries else { return Ok(Err(Unknown::folded_too())) };
         let m = study.width();
         if summaries.len() < 2 {
             return Ok(Err(Unknown::new("There is a single task so far, so nothing conflicts.")));

@@ -50,6 +50,11 @@ impl Unknown {
         )
     }
 
+    /// The same once it has been said.
+    pub(crate) fn folded_too() -> Self {
+        Self::new("Not known either: it takes the summaries of single tasks.")
+    }
+
     /// What is said where it would take too long.
     pub(crate) fn dear(what: &str, tasks: usize, columns: usize) -> Self {
         Self::new(format!(

@@ -41,6 +41,7 @@ pub(crate) fn html(study: &Study<'_>) -> String {
         }
     };
     let outcome = match study.model.outcome {
+        Outcome::Unique if study.model.rank < study.width() => "the ridge settles the rest",
         Outcome::Unique => "one best model",
         Outcome::MinimumNorm => "many equally good models; the shortest was taken",
     };

@@ -122,9 +122,12 @@ fn forgotten(study: &Study<'_>) -> String {
     match task.loss.filter(|loss| *loss > 0.0 && most / loss < 1e-9) {
         Some(_) => "Nothing is forgotten: every task is at its own best.".to_owned(),
         None => {
-            let share = task.loss.filter(|loss| *loss > 0.0).map_or(String::new(), |loss| {
-                format!(", {} of its loss", number::percent(most / loss))
-            });
+            let share = task
+                .loss
+                .filter(|loss| *loss > 0.0 && study.kind.has_zero())
+                .map_or(String::new(), |loss| {
+                    format!(", {} of its loss", number::percent(most / loss))
+                });
             format!("Most forgotten: {name}, {} above its own best{share}.", number::short(most))
         }
     }

@@ -40,7 +40,11 @@ pub fn page(subject: &Subject<'_>) -> Result<String, ReportError> {
             id: "losses",
             title: "Losses over time",
             lead: "",
-            body: or_why(timeline.as_ref().map(|line| line.curves(&study))),
+            body: match &timeline {
+                Ok(line) => line.curves(&study),
+                Err(_) if study.summaries.is_none() => why(&Unknown::folded_too()),
+                Err(unknown) => why(unknown),
+            },
         },
         Section {
             id: "conflicts",

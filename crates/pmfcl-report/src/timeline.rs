@@ -30,6 +30,10 @@ impl Timeline {
     pub(crate) fn of(study: &Study<'_>) -> Result<Known<Self>, ReportError> {
         let Some(summaries) = study.summaries else { return Ok(Err(Unknown::folded())) };
         let (count, m) = (summaries.len(), study.width());
+        if count < 2 {
+            let reason = "There is a single task so far; forgetting begins with the second.";
+            return Ok(Err(Unknown::new(reason)));
+        }
         let shown = limits::spread(count, limits::TIMES);
         let solutions =
             if study.kind == Kind::Gaussian { shown.len() * count / 2 + 1 } else { count };

@@ -42,7 +42,7 @@ impl Trade {
         study: &Study<'_>,
         conflicts: &Known<Conflicts>,
     ) -> Result<Known<Self>, ReportError> {
-        let Some(summaries) = study.summaries else { return Ok(Err(Unknown::folded())) };
+        let Some(summaries) = study.summaries else { return Ok(Err(Unknown::folded_too())) };
         let (count, m) = (summaries.len(), study.width());
         if count < 2 {
             let reason = "There is a single task so far; a trade-off takes two.";
