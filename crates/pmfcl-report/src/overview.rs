@@ -1,0 +1,134 @@
+//! The head of the page: what the model is, and what there is to say about it in plain words.
+
+use crate::conflicts::{Conflicts, with_sign};
+use crate::html::Name;
+use crate::limits::Known;
+use crate::memory::{row_bytes, state_bytes};
+use crate::number;
+use crate::study::Study;
+
+/// What stands in large figures.
+pub(crate) fn figures(study: &Study<'_>) -> String {
+    let (state, rows) = (state_bytes(study), row_bytes(study));
+    let mean = match study.mean_forgetting {
+        Some(mean) => number::short(mean),
+        None => "not known".to_owned(),
+    };
+    let what = if study.kind.exact() { "mean forgetting" } else { "bound on mean forgetting" };
+    let tile = |value: &str, what: &str, note: &str| {
+        format!(
+            "<div class=\"tile\"><dt>{what}</dt><dd>{value}</dd><dd class=\"sub\">{note}</dd></div>\n"
+        )
+    };
+    let columns = number::count(study.width(), "column", "columns");
+    let basis = study.subject.learner.settings().basis.to_string();
+    let mut out = String::from("<dl class=\"tiles\">\n");
+    out.push_str(&tile(
+        &number::grouped(study.tasks.len() as f64),
+        "tasks",
+        &format!("{} samples", number::grouped(study.subject.learner.samples())),
+    ));
+    out.push_str(&tile(&mean, what, &noise(study)));
+    out.push_str(&tile(
+        &number::bytes(state),
+        "memory",
+        &format!("{} of the {} of rows let go", number::percent(state / rows), number::bytes(rows)),
+    ));
+    out.push_str(&tile(
+        &crate::html::Text(&basis).to_string(),
+        "basis",
+        &format!("{columns}, {}", study.kind.loss()),
+    ));
+    out.push_str("</dl>\n");
+    out
+}
+
+fn noise(study: &Study<'_>) -> String {
+    let floor = study
+        .chow
+        .as_ref()
+        .and_then(|tests| tests.iter().map(|test| test.noise_floor).sum::<Option<f64>>());
+    match floor {
+        Some(floor) if study.kind != crate::subject::Kind::Gaussian => {
+            format!("noise alone would cost {}", number::short(floor))
+        }
+        _ => "weighed by the preference".to_owned(),
+    }
+}
+
+/// What there is to say, a sentence or two each.
+pub(crate) fn verdicts(study: &Study<'_>, conflicts: &Known<Conflicts>) -> String {
+    let mut lines = vec![forgotten(study)];
+    if let Some(p) = study.p_value() {
+        let stand_in = if study.kind == crate::subject::Kind::Gaussian {
+            " of least squares on 0/1 classes"
+        } else {
+            ""
+        };
+        lines.push(if p < 0.05 {
+            format!(
+                "The tasks do not follow one model: they differ by more than noise explains (Chow \
+                 test{stand_in}, p {}).",
+                with_sign(p)
+            )
+        } else {
+            format!(
+                "One model fits all tasks: what they differ by can be noise (Chow test{stand_in}, p {}).",
+                with_sign(p)
+            )
+        });
+    }
+    if let Ok(conflicts) = conflicts {
+        lines.extend(conflicts.verdict(study));
+    }
+    if study.summaries.is_none() {
+        lines.push(
+            "Compact memory has folded the tasks: the model is the same, but single tasks cannot be \
+             looked at any more."
+                .to_owned(),
+        );
+    }
+    format!("<ul class=\"verdicts\">\n<li>{}</li>\n</ul>\n", lines.join("</li>\n<li>"))
+}
+
+fn forgotten(study: &Study<'_>) -> String {
+    let forgetting = study.forgetting();
+    let worst = forgetting
+        .iter()
+        .enumerate()
+        .filter_map(|(t, f)| f.map(|f| (t, f)))
+        .max_by(|x, y| x.1.total_cmp(&y.1).then(y.0.cmp(&x.0)));
+    let Some((t, most)) = worst else {
+        return match study.mean_forgetting {
+            Some(mean) => format!(
+                "On average {} of loss is forgotten; which tasks lost it is not known any more.",
+                number::short(mean)
+            ),
+            None => "What single tasks lost is not known.".to_owned(),
+        };
+    };
+    if study.tasks.len() == 1 {
+        return "A single task has been learned, so there is nothing to forget yet.".to_owned();
+    }
+    let task = &study.tasks[t];
+    let name = Name(&task.name);
+    if !study.kind.exact() {
+        let proved = if task.guaranteed { "proved" } else { "not proved" };
+        return format!(
+            "At most forgotten: {name}, by no more than {} ({proved}).",
+            number::short(most)
+        );
+    }
+    match task.loss.filter(|loss| *loss > 0.0 && most / loss < 1e-9) {
+        Some(_) => "Nothing is forgotten: every task is at its own best.".to_owned(),
+        None => {
+            let share = task
+                .loss
+                .filter(|loss| *loss > 0.0 && study.kind.has_zero())
+                .map_or(String::new(), |loss| {
+                    format!(", {} of its loss", number::percent(most / loss))
+                });
+            format!("Most forgotten: {name}, {} above its own best{share}.", number::short(most))
+        }
+    }
+}
