@@ -343,6 +343,22 @@ impl Summary {
     }
 
     /// The summary of some of the targets, in the order given.
+    ///
+    /// # Errors
+    /// When there are none, or one is not there.
+    pub fn choose_targets(&self, keep: &[usize]) -> Result<Summary> {
+        match keep.iter().find(|&&k| k >= self.p) {
+            None if !keep.is_empty() => Ok(self.keep_targets(keep)),
+            beyond => Err(Error::Shape {
+                what: "the list of targets to keep",
+                unit: "as its last",
+                expected: self.p,
+                found: beyond.copied().unwrap_or(0),
+            }),
+        }
+    }
+
+    /// [`Summary::choose_targets`] for targets known to be there.
     pub(crate) fn keep_targets(&self, keep: &[usize]) -> Summary {
         let pick = |values: &[f64]| keep.iter().map(|&k| values[k]).collect::<Vec<_>>();
         let mut packed = Vec::with_capacity(self.packed.len());

@@ -1,0 +1,143 @@
+//! A batch of columns as rows of model inputs.
+
+use std::collections::HashMap;
+
+use pmfcl_file::{ColumnKind, Input, Schema};
+use pmfcl_read::{Batch, Column, Field, Form, Kind, Source, Wanted};
+
+use crate::{IngestError, Result};
+
+/// Encodes batches under a schema. The columns of the schema are wanted first, then those asked for beside them.
+#[derive(Debug, Clone)]
+pub struct Encoder<'a> {
+    schema: &'a Schema,
+    beside: Vec<Wanted>,
+    /// Number and block columns and the first input of each.
+    places: Vec<(usize, usize)>,
+    /// For each text column the inputs of its categories.
+    texts: Vec<(usize, HashMap<&'a str, usize>)>,
+    /// Whether categories nobody knows may be met.
+    open: bool,
+}
+
+/// A batch as rows.
+#[derive(Debug, Clone)]
+pub struct Encoded {
+    /// Inputs of a row, those of new categories included.
+    pub width: usize,
+    /// Categories the schema does not have: column and value, in order of appearance. Their inputs follow those of
+    /// the schema.
+    pub new: Vec<(usize, String)>,
+    /// For each text column of the encoder, the input of each code of the batch.
+    inputs: Vec<(usize, Vec<usize>)>,
+}
+
+impl<'a> Encoder<'a> {
+    /// An encoder for a schema; `open` lets new categories in.
+    pub fn new(schema: &'a Schema, beside: Vec<Wanted>, open: bool) -> Self {
+        let mut places = Vec::new();
+        let mut texts: Vec<(usize, HashMap<&str, usize>)> = Vec::new();
+        for (i, input) in schema.inputs.iter().enumerate() {
+            match input {
+                Input::Value { column } | Input::Part { column, place: 0 } => {
+                    places.push((*column, i))
+                }
+                Input::Part { .. } | Input::Category { .. } => {}
+            }
+        }
+        for (at, column) in schema.columns.iter().enumerate() {
+            if column.kind == ColumnKind::Text {
+                texts.push((at, schema.categories(at).collect()));
+            }
+        }
+        Self { schema, beside, places, texts, open }
+    }
+
+    /// The columns it wants, in the order batches must have them.
+    pub fn wanted(&self) -> Vec<Wanted> {
+        let own = self.schema.columns.iter().map(|c| {
+            let form = match c.kind {
+                ColumnKind::Number | ColumnKind::Block(_) => Form::Number,
+                ColumnKind::Date => Form::Date,
+                ColumnKind::Text => Form::Text,
+            };
+            Wanted::new(c.name.clone(), form)
+        });
+        own.chain(self.beside.iter().cloned()).collect()
+    }
+
+    /// Column `i` of those asked for beside the schema's.
+    pub fn beside<'b>(&self, batch: &'b Batch, i: usize) -> &'b Column {
+        &batch.columns[self.schema.columns.len() + i]
+    }
+
+    /// Gives every category of the batch its input.
+    ///
+    /// # Errors
+    /// When a category is new and the encoder is closed.
+    pub fn categories(&self, source: &Source, batch: &Batch) -> Result<Encoded> {
+        let d = self.schema.inputs.len();
+        let mut new: Vec<(usize, String)> = Vec::new();
+        let mut inputs = Vec::with_capacity(self.texts.len());
+        for (column, known) in &self.texts {
+            let Column::Texts(texts) = &batch.columns[*column] else { continue };
+            let mut list = Vec::with_capacity(texts.names.len());
+            for (code, name) in texts.names.iter().enumerate() {
+                let input = match known.get(name.as_str()) {
+                    Some(input) => *input,
+                    None if self.open => {
+                        new.push((*column, name.clone()));
+                        d + new.len() - 1
+                    }
+                    None => {
+                        let at = texts.codes.iter().position(|c| *c as usize == code).unwrap_or(0);
+                        return Err(IngestError::Category {
+                            file: source.label().to_owned(),
+                            row: batch.file_row(at) + 1,
+                            column: self.schema.columns[*column].name.clone(),
+                            value: name.clone(),
+                            advice: "correct it, or learn rows that have it first",
+                        });
+                    }
+                };
+                list.push(input);
+            }
+            inputs.push((*column, list));
+        }
+        Ok(Encoded { width: d + new.len(), new, inputs })
+    }
+
+    /// Writes rows `from .. to` of a batch into `out`, `encoded.width` numbers each.
+    pub fn write(
+        &self,
+        batch: &Batch,
+        encoded: &Encoded,
+        (from, to): (usize, usize),
+        out: &mut Vec<f64>,
+    ) {
+        let w = encoded.width;
+        if self.texts.is_empty() {
+            // All of it is overwritten.
+            out.resize((to - from) * w, 0.0);
+        } else {
+            out.clear();
+            out.resize((to - from) * w, 0.0);
+        }
+        batch.gather(from..to, &self.places, out, w);
+        for (column, inputs) in &encoded.inputs {
+            let Column::Texts(texts) = &batch.columns[*column] else { continue };
+            for (row, code) in out.chunks_exact_mut(w).zip(&texts.codes[from..to]) {
+                row[inputs[*code as usize]] = 1.0;
+            }
+        }
+    }
+}
+
+/// The name of a class in a column of that kind: numbers go by their value, so that `1.0` is `1`.
+pub fn class_name(field: Option<&Field>, text: &str) -> String {
+    let number = field.is_some_and(|f| matches!(f.kind, Kind::Number));
+    match text.trim().parse::<f64>() {
+        Ok(value) if number && value.is_finite() => value.to_string(),
+        _ => text.to_owned(),
+    }
+}

@@ -1,0 +1,78 @@
+//! What can go wrong between a file and a summary.
+
+use pmfcl_read::ReadError;
+
+/// Why a table could not be learned, scored or predicted.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum IngestError {
+    /// The file cannot be read.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// The learner refuses what the file holds.
+    #[error("{place}: {error}")]
+    Refused {
+        /// File, and row where one is to blame.
+        place: String,
+        /// What the learner said.
+        error: pmfcl::Error,
+    },
+    /// The learner refuses.
+    #[error(transparent)]
+    Core(#[from] pmfcl::Error),
+    /// The model file refuses.
+    #[error(transparent)]
+    File(#[from] pmfcl_file::FileError),
+    /// A column of the file is not what the model or the command asks for.
+    #[error("{file}: {what}")]
+    Column {
+        /// The file.
+        file: String,
+        /// What is wrong, and what to do.
+        what: String,
+    },
+    /// A category the model does not know.
+    #[error(
+        "{file}: row {row}, column '{column}': the model does not know the category '{value}'; {advice}"
+    )]
+    Category {
+        /// The file.
+        file: String,
+        /// Row, counted from 1.
+        row: u64,
+        /// The column.
+        column: String,
+        /// The category.
+        value: String,
+        /// What to do.
+        advice: &'static str,
+    },
+    /// No row is left.
+    #[error("{file}: there are no rows to learn from{}", if *.dropped > 0 { format!(" ({dropped} were dropped for missing values)") } else { String::new() })]
+    NoRows {
+        /// The file.
+        file: String,
+        /// Rows left out.
+        dropped: u64,
+    },
+}
+
+impl IngestError {
+    /// What the learner said of rows that begin at row `first` (counted from 0) of a file.
+    pub(crate) fn at(file: &str, row: impl Fn(u64) -> u64, error: pmfcl::Error) -> Self {
+        use pmfcl::Error;
+        use pmfcl::basis::BasisError;
+        let place = match &error {
+            Error::NotFinite { row: r, .. } | Error::UnknownClass { row: r, .. } => Some(*r),
+            Error::Basis(
+                BasisError::NotFinite { row: r, .. }
+                | BasisError::Overflow { row: r, .. }
+                | BasisError::Pole { row: r, .. },
+            ) => Some(*r as u64),
+            _ => None,
+        };
+        let place =
+            place.map_or_else(|| file.to_owned(), |r| format!("{file}, row {}", row(r) + 1));
+        Self::Refused { place, error }
+    }
+}

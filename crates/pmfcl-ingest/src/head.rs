@@ -1,0 +1,95 @@
+//! What has to be known before a basis can be fixed: its first rows, and all categories.
+
+use std::collections::BTreeSet;
+
+use pmfcl_file::{ColumnKind, Input, Schema};
+use pmfcl_read::{Column, Form, Wanted};
+
+use crate::encode::Encoder;
+use crate::flow::{Files, Flow};
+use crate::{IngestError, Result};
+
+/// Rows a basis takes its ranges and centres from.
+const ROWS: usize = 10_000;
+
+/// The most categories a column may have unless told otherwise.
+pub(crate) const MOST_CATEGORIES: usize = 1000;
+
+/// Adds the categories of the files to the schema, in order of appearance, column by column.
+pub(crate) fn learn_categories(files: &Files, schema: &mut Schema) -> Result<()> {
+    let texts: Vec<usize> =
+        (0..schema.columns.len()).filter(|&c| schema.columns[c].kind == ColumnKind::Text).collect();
+    if texts.is_empty() {
+        return Ok(());
+    }
+    let wanted: Vec<Wanted> =
+        texts.iter().map(|&c| Wanted::new(schema.columns[c].name.clone(), Form::Text)).collect();
+    let mut seen: Vec<(BTreeSet<String>, Vec<String>)> = texts
+        .iter()
+        .map(|&c| (schema.categories(c).map(|(v, _)| v.to_owned()).collect(), Vec::new()))
+        .collect();
+    let names: Vec<String> = texts.iter().map(|&c| schema.columns[c].name.clone()).collect();
+    let flow = Flow {
+        plan: &|_| Ok(wanted.clone()),
+        work: &|source, batch| {
+            let columns = batch.columns.iter().map(|column| match column {
+                Column::Texts(texts) => texts.names.clone(),
+                _ => Vec::new(),
+            });
+            Ok((source.label().to_owned(), columns.collect::<Vec<_>>()))
+        },
+        progress: &|_| {},
+    };
+    files.run(&flow, |(file, columns)| {
+        for (((known, order), values), name) in seen.iter_mut().zip(columns).zip(&names) {
+            for value in values {
+                if known.insert(value.clone()) {
+                    order.push(value);
+                }
+            }
+            check_count(&file, name, known.len())?;
+        }
+        Ok(true)
+    })?;
+    for (&column, (_, order)) in texts.iter().zip(seen) {
+        schema.inputs.extend(order.into_iter().map(|value| Input::Category { column, value }));
+    }
+    Ok(())
+}
+
+/// Refuses a column that is no list of categories but free text.
+pub(crate) fn check_count(file: &str, column: &str, count: usize) -> Result<()> {
+    if count <= MOST_CATEGORIES {
+        return Ok(());
+    }
+    Err(IngestError::Column {
+        file: file.to_owned(),
+        what: format!(
+            "column '{column}' has more than {MOST_CATEGORIES} different texts; leave it out with \
+             --exclude {column}, or use it as dates with --dates {column} if that is what it holds"
+        ),
+    })
+}
+
+/// The first rows of the files under a closed schema.
+pub(crate) fn first_rows(files: &Files, schema: &Schema) -> Result<Vec<f64>> {
+    let encoder = Encoder::new(schema, Vec::new(), false);
+    let d = schema.inputs.len();
+    let mut rows: Vec<f64> = Vec::new();
+    let flow = Flow {
+        plan: &|_| Ok(encoder.wanted()),
+        work: &|source, batch| {
+            let encoded = encoder.categories(source, batch)?;
+            let mut out = Vec::new();
+            encoder.write(batch, &encoded, (0, batch.rows.min(ROWS)), &mut out);
+            Ok(out)
+        },
+        progress: &|_| {},
+    };
+    files.run(&flow, |part| {
+        rows.extend(part);
+        Ok(rows.len() < ROWS * d)
+    })?;
+    rows.truncate(ROWS * d);
+    Ok(rows)
+}

@@ -1,0 +1,226 @@
+//! Tasks of files go into a model, one after the other.
+
+use pmfcl::{Basis, ClassLoss, Design, Labels, Rows};
+use pmfcl_file::{Input, Learned, Model};
+
+use crate::columns::Wish;
+use crate::flow::{Files, Step};
+use crate::head::{first_rows, learn_categories};
+use crate::summarize::{Count, Recipe, TaskSummary, summarize};
+use crate::table::{LabelledTable, labelled_tables};
+use crate::{IngestError, Result};
+
+/// What to learn and how.
+pub struct Learning<'a> {
+    /// The files; together they are one task unless `task` names a column.
+    pub files: &'a Files,
+    /// Which columns are meant.
+    pub wish: &'a Wish,
+    /// The column that names the task of a row.
+    pub task: Option<&'a str>,
+    /// The name of the task, where it is one.
+    pub name: &'a str,
+    /// The weight of each task.
+    pub weight: f64,
+    /// Told after every piece.
+    pub progress: &'a (dyn Fn(Step) + Sync),
+}
+
+/// Rows read from files, and rows left out for missing values.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Read {
+    /// Rows learned.
+    pub rows: u64,
+    /// Rows left out.
+    pub dropped: u64,
+}
+
+/// Learns the tasks of the files into `model`. After each, `learned` is told its name and what has changed of the
+/// model: `true` where inputs or classes were added, so that all its summaries changed.
+///
+/// `load` is called before such a change: it must supply summaries that are still in a file.
+///
+/// # Errors
+/// When a file cannot be read or learned; tasks before it have been learned and told.
+pub fn learn_tasks(
+    model: &mut Model,
+    learning: &Learning<'_>,
+    load: &mut dyn FnMut(&mut Model) -> Result<()>,
+    learned: &mut dyn FnMut(&mut Model, &str, bool) -> Result<()>,
+) -> Result<Read> {
+    let count = if model.classifier().is_some_and(|c| c.settings().loss == ClassLoss::Logistic) {
+        learn_tables(model, learning, load, learned)?
+    } else {
+        learn_summaries(model, learning, load, learned)?
+    };
+    Ok(Read { rows: count.rows, dropped: count.dropped })
+}
+
+fn learn_summaries(
+    model: &mut Model,
+    learning: &Learning<'_>,
+    load: &mut dyn FnMut(&mut Model) -> Result<()>,
+    learned: &mut dyn FnMut(&mut Model, &str, bool) -> Result<()>,
+) -> Result<Count> {
+    let files = learning.files;
+    let settings = model.learner().settings();
+    let (linear, intercept) = (settings.basis == Basis::default(), settings.intercept);
+    let accumulator = settings.accumulator;
+    let mut schema = model.schema.clone();
+    let first = model.learner().design().is_none();
+    if first && !linear {
+        learn_categories(files, &mut schema)?;
+    }
+    let design = match model.learner().design() {
+        Some(design) => design.clone(),
+        None if linear && schema.inputs.is_empty() => {
+            // Text alone: the inputs are the categories to come. One stands in until they are known.
+            learn_categories(files, &mut schema)?;
+            linear_design(schema.inputs.len(), intercept)?
+        }
+        None if linear => linear_design(schema.inputs.len(), intercept)?,
+        None => {
+            let rows = if settings.basis.needs_rows() {
+                first_rows(files, &schema)?
+            } else {
+                vec![0.0; schema.inputs.len()]
+            };
+            if rows.is_empty() {
+                return Err(no_rows(files, Count::default()));
+            }
+            model.learner().design_for(&Rows::new(&rows, schema.inputs.len())?)?
+        }
+    };
+    let recipe = Recipe {
+        schema: &schema,
+        wish: learning.wish,
+        task: learning.task,
+        classes: model.classifier().is_some(),
+        design: &design,
+        accumulator,
+        progress: learning.progress,
+    };
+    let (tasks, count) = summarize(files, &recipe)?;
+    if tasks.is_empty() {
+        return Err(no_rows(files, count));
+    }
+    let base = schema.inputs.len();
+    model.schema = schema;
+    for task in tasks {
+        let name =
+            if learning.task.is_some() { task.name.clone() } else { learning.name.to_owned() };
+        let grown = learn_one(model, &name, task, (&design, base), learning.weight, load)?;
+        learned(model, &name, grown)?;
+    }
+    Ok(count)
+}
+
+/// Learns a task summarized with the first `base` inputs of the schema; says whether the model grew.
+fn learn_one(
+    model: &mut Model,
+    name: &str,
+    task: TaskSummary,
+    (design, base): (&Design, usize),
+    weight: f64,
+    load: &mut dyn FnMut(&mut Model) -> Result<()>,
+) -> Result<bool> {
+    let offset = usize::from(design.intercept());
+    let before = model.schema.inputs.len();
+    let mut schema = model.schema.clone();
+    // A basis of its own keeps its columns; only linear inputs ever move.
+    let mut places: Vec<usize> = (0..design.width()).collect();
+    for (column, value) in task.new {
+        let known = schema.categories(column).find(|(v, _)| *v == value).map(|(_, i)| i);
+        places.push(offset + known.unwrap_or(schema.inputs.len()));
+        if known.is_none() {
+            schema.inputs.push(Input::Category { column, value });
+        }
+    }
+    let added = schema.inputs.len() - before;
+    let fresh = model.learner().design().is_none();
+    let new_class = model
+        .classifier()
+        .is_some_and(|c| !fresh && task.classes.iter().any(|class| !c.classes().contains(class)));
+    if !fresh && (added > 0 || new_class) {
+        load(model)?;
+    }
+    let design = match model.learner().design() {
+        Some(_) if added > 0 => {
+            match &mut model.learned {
+                Learned::Regression(learner) => learner.extend_inputs(before, added)?,
+                Learned::Classification(classifier) => classifier.extend_inputs(before, added)?,
+            }
+            linear_design(schema.inputs.len(), design.intercept())?
+        }
+        Some(design) => design.clone(),
+        None if schema.inputs.len() > base => {
+            linear_design(schema.inputs.len(), design.intercept())?
+        }
+        None => design.clone(),
+    };
+    model.schema = schema;
+    let summary = task.summary.rearrange(&places, design.width())?;
+    match &mut model.learned {
+        Learned::Regression(learner) => {
+            learner.learn_summarized(name, design, summary, weight)?;
+        }
+        Learned::Classification(classifier) => {
+            classifier.learn_summarized(name, design, &summary, &task.classes, weight)?;
+        }
+    }
+    Ok(!fresh && (added > 0 || new_class))
+}
+
+fn learn_tables(
+    model: &mut Model,
+    learning: &Learning<'_>,
+    load: &mut dyn FnMut(&mut Model) -> Result<()>,
+    learned: &mut dyn FnMut(&mut Model, &str, bool) -> Result<()>,
+) -> Result<Count> {
+    let files = learning.files;
+    let before = model.schema.inputs.len();
+    let fresh = model.learner().design().is_none();
+    let closed = !fresh && !model.learner().design().is_some_and(|d| d.map().is_identity());
+    let mut schema = model.schema.clone();
+    if !closed {
+        learn_categories(files, &mut schema)?;
+    }
+    let added = schema.inputs.len() - before;
+    let (tables, count) =
+        labelled_tables(files, &schema, learning.wish, learning.task, learning.progress)?;
+    if tables.is_empty() {
+        return Err(no_rows(files, count));
+    }
+    let mut grown = !fresh && added > 0;
+    if grown {
+        load(model)?;
+        if let Learned::Classification(classifier) = &mut model.learned {
+            classifier.extend_inputs(before, added)?;
+        }
+    }
+    model.schema = schema;
+    let d = model.schema.inputs.len();
+    for table in tables {
+        let LabelledTable { name, x, codes, classes } = table;
+        let name = if learning.task.is_some() { name } else { learning.name.to_owned() };
+        let labels = Labels::from_codes(&codes, &classes)?;
+        if let Learned::Classification(classifier) = &mut model.learned {
+            let file = files.paths[0].display().to_string();
+            classifier
+                .learn_weighted(&name, Rows::new(&x, d)?, &labels, None, learning.weight)
+                .map_err(|e| IngestError::at(&file, |row| row, e))?;
+        }
+        learned(model, &name, grown)?;
+        grown = false;
+    }
+    Ok(count)
+}
+
+fn linear_design(inputs: usize, intercept: bool) -> Result<Design> {
+    let map = Basis::default().fix(&[], inputs).map_err(pmfcl::Error::from)?;
+    Ok(Design::new(map, intercept))
+}
+
+fn no_rows(files: &Files, count: Count) -> IngestError {
+    IngestError::NoRows { file: files.paths[0].display().to_string(), dropped: count.dropped }
+}

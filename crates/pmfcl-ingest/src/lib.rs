@@ -1,0 +1,33 @@
+//! From table files to what a model learns: the way from **read** to **summarize**.
+//!
+//! ```text
+//! files ──pieces──▶ batches ──encode──▶ rows ──summarize──▶ partial summaries ──merge, in order──▶ one a task
+//! ```
+//!
+//! Every piece of a file is decoded, encoded and summarized by whichever thread is free; the partial summaries
+//! are merged in the order of the file. So reading and summarizing overlap, memory holds a few pieces, and the
+//! result does not depend on the number of threads.
+//!
+//! Categories a piece meets that the model does not know are columns of that piece alone; merging puts columns of
+//! the same name together. No dictionary is shared between threads, and none has to be known beforehand.
+
+#![warn(clippy::unwrap_used)]
+
+mod columns;
+mod encode;
+mod error;
+mod flow;
+mod head;
+mod learn;
+mod summarize;
+mod table;
+
+pub use columns::{Selection, Wish, check_columns, choose_columns};
+pub use encode::{Encoded, Encoder, class_name};
+pub use error::IngestError;
+pub use flow::{Files, Flow, Step};
+pub use learn::{Learning, Read, learn_tasks};
+pub use table::LabelledTable;
+
+/// Results of this crate.
+pub type Result<T, E = IngestError> = std::result::Result<T, E>;
