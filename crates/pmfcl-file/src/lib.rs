@@ -37,6 +37,6 @@ mod words;
 pub use error::FileError;
 pub use model::{Learned, Model};
 pub use schema::{Column, ColumnKind, Input, Others, Schema};
-pub use store::{Access, Change, ModelFile, Result};
+pub use store::{Access, Change, ModelFile, Result, Store};
 pub use verify::{Verified, verify};
 pub use words::Word;

@@ -57,23 +57,93 @@ pub enum Change {
     All,
 }
 
-/// An open model file.
+/// An open file, without the model in it.
 #[derive(Debug)]
-pub struct ModelFile {
+pub struct Store {
     path: PathBuf,
     connection: Connection,
     access: Access,
     /// Counts commits, so that a writer sees whether anybody wrote since it last read.
     generation: i64,
+}
+
+/// An open model file.
+#[derive(Debug)]
+pub struct ModelFile {
+    store: Store,
     model: Model,
 }
 
 impl ModelFile {
-    /// Opens a model. Summaries of single tasks stay in the file until [`ModelFile::load`].
+    /// As [`Store::open`].
+    ///
+    /// # Errors
+    /// As [`Store::open`].
+    pub fn open(path: &Path, access: Access) -> Result<Self> {
+        let (store, model) = Store::open(path, access)?;
+        Ok(Self { store, model })
+    }
+
+    /// As [`Store::create`].
+    ///
+    /// # Errors
+    /// As [`Store::create`].
+    pub fn create(path: &Path, model: &Model) -> Result<Self> {
+        let (store, model) = Store::create(path, model)?;
+        Ok(Self { store, model })
+    }
+
+    /// The model.
+    pub fn model(&self) -> &Model {
+        &self.model
+    }
+
+    /// The model, to change; [`ModelFile::commit`] keeps what was changed.
+    pub fn model_mut(&mut self) -> &mut Model {
+        &mut self.model
+    }
+
+    /// File and model, each on its own.
+    pub fn into_parts(self) -> (Store, Model) {
+        (self.store, self.model)
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.store.path
+    }
+
+    /// As [`Store::load`].
+    ///
+    /// # Errors
+    /// As [`Store::load`].
+    pub fn load(&mut self) -> Result<()> {
+        self.store.load(&mut self.model)
+    }
+
+    /// As [`Store::commit`].
+    ///
+    /// # Errors
+    /// As [`Store::commit`].
+    pub fn commit(&mut self, change: Change) -> Result<()> {
+        self.store.commit(&mut self.model, change)
+    }
+
+    pub(crate) fn store_mut(&mut self) -> &mut Store {
+        &mut self.store
+    }
+
+    pub(crate) fn damaged(&self, what: String) -> FileError {
+        self.store.damaged(what)
+    }
+}
+
+impl Store {
+    /// Opens a model. Summaries of single tasks stay in the file until [`Store::load`].
     ///
     /// # Errors
     /// When there is none, it is no model, a newer one, damaged, or being changed by somebody else.
-    pub fn open(path: &Path, access: Access) -> Result<Self> {
+    pub fn open(path: &Path, access: Access) -> Result<(Self, Model)> {
         check_file(path)?;
         let connection = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         let read = |e: rusqlite::Error| FileError::sqlite(path, "read", &e);
@@ -90,14 +160,14 @@ impl ModelFile {
         }
         let generation = stored.generation;
         let model = stored.into_model(path)?;
-        Ok(Self { path: path.to_path_buf(), connection, access, generation, model })
+        Ok((Self { path: path.to_path_buf(), connection, access, generation }, model))
     }
 
     /// Writes a new model that has learned at least one task, and keeps it open to change.
     ///
     /// # Errors
     /// When there is a file of that name, or it cannot be written.
-    pub fn create(path: &Path, model: &Model) -> Result<Self> {
+    pub fn create(path: &Path, model: &Model) -> Result<(Self, Model)> {
         if path.is_dir() {
             return Err(FileError::Directory(path.to_path_buf()));
         }
@@ -112,32 +182,12 @@ impl ModelFile {
         Self::open(path, Access::Write)
     }
 
-    /// The model.
-    pub fn model(&self) -> &Model {
-        &self.model
-    }
-
-    /// The model, to change; [`ModelFile::commit`] keeps what was changed.
-    pub fn model_mut(&mut self) -> &mut Model {
-        &mut self.model
-    }
-
-    /// The model alone.
-    pub fn into_model(self) -> Model {
-        self.model
-    }
-
-    /// Where it is.
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
     /// Reads the summaries of all tasks that are still in the file.
     ///
     /// # Errors
     /// When one of them is damaged.
-    pub fn load(&mut self) -> Result<()> {
-        let away = self.model.learner().away();
+    pub fn load(&self, model: &mut Model) -> Result<()> {
+        let away = model.learner().away();
         if away == 0 {
             return Ok(());
         }
@@ -147,8 +197,7 @@ impl ModelFile {
             self.query("SELECT bytes FROM summary ORDER BY place LIMIT ?1", away, |row| {
                 row.get(0)
             })?;
-        let names: Vec<String> =
-            self.model.learner().names().take(away).map(str::to_owned).collect();
+        let names: Vec<String> = model.learner().names().take(away).map(str::to_owned).collect();
         if blobs.len() != away || checks.len() != away {
             return Err(self.damaged("there is not one summary for each task".to_owned()));
         }
@@ -156,7 +205,7 @@ impl ModelFile {
         for ((blob, check), name) in blobs.iter().zip(checks).zip(&names) {
             summaries.push(thaw(&self.path, blob, check, name)?);
         }
-        match &mut self.model.learned {
+        match &mut model.learned {
             Learned::Regression(learner) => learner.supply(summaries),
             Learned::Classification(classifier) => classifier.supply(summaries),
         }
@@ -167,13 +216,13 @@ impl ModelFile {
     ///
     /// # Errors
     /// When it cannot be written; the file is then what it was.
-    pub fn commit(&mut self, change: Change) -> Result<()> {
+    pub fn commit(&mut self, model: &mut Model, change: Change) -> Result<()> {
         debug_assert!(self.access == Access::Write, "opened to look");
         let wipe = change == Change::All;
         if wipe {
-            self.load()?;
+            self.load(model)?;
         }
-        write_all(&self.path, &self.connection, &self.model, change, self.generation + 1)?;
+        write_all(&self.path, &self.connection, model, change, self.generation + 1)?;
         self.generation += 1;
         if wipe {
             // What was unlearned must not linger in pages the database has merely marked as free. The
@@ -188,7 +237,7 @@ impl ModelFile {
             // Somebody wrote between our commit and our lock: go on from what is there now.
             let stored = Stored::read(&self.path, &self.connection)?;
             self.generation = stored.generation;
-            self.model = stored.into_model(&self.path)?;
+            *model = stored.into_model(&self.path)?;
         }
         Ok(())
     }

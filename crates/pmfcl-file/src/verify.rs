@@ -33,11 +33,11 @@ pub struct Verified {
 pub fn verify(path: &Path) -> Result<Verified> {
     let mut file = ModelFile::open(path, Access::Read)?;
     let mut checks = vec!["header, version and tables".to_owned()];
-    if let Some(first) = file.integrity()?.first() {
+    if let Some(first) = file.store_mut().integrity()?.first() {
         return Err(file.damaged(first.clone()));
     }
     checks.push("pages and indexes".to_owned());
-    let whole = file.digest()?;
+    let whole = file.store_mut().digest()?;
     checks.push(if whole {
         "check number of the whole file".to_owned()
     } else {

@@ -9,7 +9,7 @@ use super::{labels, logistic};
 use crate::error::{Error, Result};
 use crate::learner::{Head, Learner, Preference, Ridge};
 use crate::rows::Rows;
-use crate::summary::Summary;
+use crate::summary::{Design, Summary};
 
 impl Classifier {
     /// Another preference in hindsight.
@@ -179,20 +179,53 @@ impl Classifier {
     /// # Errors
     /// As [`Learner::extend_inputs`].
     pub fn extend_inputs(&mut self, at: usize, count: usize) -> Result<()> {
+        let mut next = self.with_moments(count, |m| m.extended(at, count));
+        next.learner.extend_inputs(at, count)?;
+        *self = next;
+        Ok(())
+    }
+
+    /// Puts inputs elsewhere; see [`Learner::rearrange_inputs`].
+    ///
+    /// # Errors
+    /// As [`Learner::rearrange_inputs`].
+    pub fn rearrange_inputs(&mut self, places: &[usize], count: usize) -> Result<()> {
+        let inputs = self.learner.design().map_or(0, Design::inputs);
+        if places.len() != inputs || places.iter().any(|&place| place >= count) {
+            return self.learner.rearrange_inputs(places, count);
+        }
+        let added = count.saturating_sub(inputs);
+        let mut next = self.with_moments(added, |m| m.rearranged(places, count));
+        next.learner.rearrange_inputs(places, count)?;
+        *self = next;
+        Ok(())
+    }
+
+    /// A copy whose moments have `added` columns more, and whose prior knows them before anything is solved.
+    fn with_moments(&self, added: usize, f: impl Fn(&Moments) -> Moments) -> Self {
         let mut next = self.clone();
-        let wider = |m: &Moments| m.extended(at, count);
-        next.notes.values_mut().for_each(|note| note.moments = note.moments.as_ref().map(wider));
-        next.moments = next.moments.as_ref().map(wider);
+        next.notes.values_mut().for_each(|note| note.moments = note.moments.as_ref().map(&f));
+        next.moments = next.moments.as_ref().map(&f);
         next.gaussian = OnceLock::new();
-        // The prior must know the new columns before the learner solves with them.
-        next.learner.set_head(match (&self.settings.loss, self.learner.wider_design(count)) {
+        next.learner.set_head(match (&self.settings.loss, self.learner.wider_design(added)) {
             (ClassLoss::Logistic, Ok(design)) => {
                 logistic::head(&self.settings, Some(&design), next.moments.as_ref())
             }
             _ => next.head(),
         });
-        next.learner.extend_inputs(at, count)?;
-        *self = next;
+        next
+    }
+
+    /// Gives a task another name.
+    ///
+    /// # Errors
+    /// When there is no such task, or one of the new name.
+    pub fn rename(&mut self, name: &str, new: &str) -> Result<()> {
+        self.learner.rename(name, new)?;
+        if let Some(note) = self.notes.remove(name) {
+            self.notes.insert(new.to_owned(), note);
+        }
+        self.settings.prefer = self.learner.settings().prefer.clone();
         Ok(())
     }
 

@@ -92,6 +92,16 @@ impl Moments {
         Self { n: self.n, mean: insert(&self.mean), squares: insert(&self.squares) }
     }
 
+    /// With column `j` at `places[j]` of `count`; the others have been zero so far.
+    pub(super) fn rearranged(&self, places: &[usize], count: usize) -> Self {
+        let mut moved = Self { n: self.n, ..Self::none(count) };
+        for (j, &place) in places.iter().enumerate() {
+            moved.mean[place] = self.mean[j];
+            moved.squares[place] = self.squares[j];
+        }
+        moved
+    }
+
     /// Count, means, squares, end to end: to be kept.
     pub(super) fn to_numbers(&self) -> Vec<f64> {
         [&[self.n][..], &self.mean, &self.squares].concat()

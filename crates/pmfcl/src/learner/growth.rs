@@ -66,6 +66,38 @@ impl Learner {
         self.resolve()
     }
 
+    /// Puts inputs elsewhere: input `j` becomes input `places[j]` of `count`, the others have been zero so far.
+    /// For memories that met the same columns or categories in another order.
+    ///
+    /// # Errors
+    /// When the basis mixes inputs, or `places` is no such list.
+    pub fn rearrange_inputs(&mut self, places: &[usize], count: usize) -> Result<()> {
+        let inputs = self.design.as_ref().map_or(0, Design::inputs);
+        let wider = self.wider_design(count.saturating_sub(inputs))?;
+        let offset = usize::from(wider.intercept());
+        let columns: Vec<usize> =
+            (0..offset).chain(places.iter().map(|place| place + offset)).collect();
+        let moved = self.transformed(|s| s.rearrange(&columns, count + offset))?;
+        *self = Self { design: Some(wider), ..moved };
+        self.resolve()
+    }
+
+    /// Gives a task another name.
+    ///
+    /// # Errors
+    /// When there is no such task, or one of the new name.
+    pub fn rename(&mut self, name: &str, new: &str) -> Result<()> {
+        let at = self.position(name)?;
+        self.admit(new, 1.0)?;
+        self.index.remove(name);
+        self.index.insert(new.to_owned(), at);
+        new.clone_into(&mut self.register[at].name);
+        if let Preference::Chosen(list) = &mut self.settings.prefer {
+            list.iter_mut().filter(|(n, _)| n == name).for_each(|(n, _)| new.clone_into(n));
+        }
+        Ok(())
+    }
+
     /// The design with `count` inputs more.
     pub(crate) fn wider_design(&self, count: usize) -> Result<Design> {
         let Some(design) = &self.design else { return Err(Error::NotLearned) };

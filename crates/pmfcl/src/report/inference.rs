@@ -31,6 +31,49 @@ pub struct Covariance {
 }
 
 impl Covariance {
+    /// Predicts with intervals; see [`predict_intervals`]. For rows that come in chunks.
+    ///
+    /// # Errors
+    /// As [`predict_intervals`].
+    pub fn intervals(
+        &self,
+        learner: &Learner,
+        x: Rows<'_>,
+        level: f64,
+    ) -> Result<Vec<Vec<Interval>>> {
+        if !(level > 0.0 && level < 1.0) {
+            return Err(Error::Range { what: "interval", value: level, must: "between 0 and 1" });
+        }
+        if self.freedom <= 0.0 {
+            return Err(Error::Unsupported {
+                operation: "an interval",
+                reason:
+                    "there are as many parameters as samples, so the noise is unknown; use a ridge"
+                        .to_owned(),
+            });
+        }
+        let t = student_quantile(f64::midpoint(1.0, level), self.freedom);
+        let values = learner.predict(x)?;
+        let rows = learner.design_rows(x)?;
+        let (m, p) = (learner.model()?.theta.width(), self.sigma.len());
+        Ok(rows
+            .chunks_exact(m)
+            .zip(values.chunks_exact(p))
+            .map(|(row, values)| {
+                let spread = t * (1.0 + self.leverage(row)).sqrt();
+                values
+                    .iter()
+                    .zip(&self.sigma)
+                    .map(|(&value, s)| Interval {
+                        value,
+                        low: value - s * spread,
+                        high: value + s * spread,
+                    })
+                    .collect()
+            })
+            .collect())
+    }
+
     /// The covariance of a learner's current model.
     ///
     /// # Errors
@@ -155,37 +198,7 @@ pub struct Interval {
 /// # Errors
 /// When `level` is not between 0 and 1, nothing has been learned, or no degrees of freedom are left.
 pub fn predict_intervals(learner: &Learner, x: Rows<'_>, level: f64) -> Result<Vec<Vec<Interval>>> {
-    if !(level > 0.0 && level < 1.0) {
-        return Err(Error::Range { what: "interval", value: level, must: "between 0 and 1" });
-    }
-    let covariance = Covariance::of(learner)?;
-    if covariance.freedom <= 0.0 {
-        return Err(Error::Unsupported {
-            operation: "an interval",
-            reason: "there are as many parameters as samples, so the noise is unknown; use a ridge"
-                .to_owned(),
-        });
-    }
-    let t = student_quantile(f64::midpoint(1.0, level), covariance.freedom);
-    let values = learner.predict(x)?;
-    let rows = learner.design_rows(x)?;
-    let (m, p) = (learner.model()?.theta.width(), covariance.sigma.len());
-    Ok(rows
-        .chunks_exact(m)
-        .zip(values.chunks_exact(p))
-        .map(|(row, values)| {
-            let spread = t * (1.0 + covariance.leverage(row)).sqrt();
-            values
-                .iter()
-                .zip(&covariance.sigma)
-                .map(|(&value, s)| Interval {
-                    value,
-                    low: value - s * spread,
-                    high: value + s * spread,
-                })
-                .collect()
-        })
-        .collect())
+    Covariance::of(learner)?.intervals(learner, x, level)
 }
 
 /// Standard errors that treat tasks as clusters, `[target][column]`: `A⁻¹ (Σ g_t g_tᵀ) A⁻¹`.
