@@ -41,7 +41,7 @@ def browser():
     if found.returncode != 0:
         pytest.exit(found.stderr.strip(), returncode=2)
     with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=found.stdout.split()[0], args=QUIET)
+        chromium = playwright.chromium.launch(executable_path=found.stdout.splitlines()[0], args=QUIET)
         yield chromium
         chromium.close()
 

@@ -62,14 +62,16 @@ pub(crate) fn script_json(value: &serde_json::Value) -> Result<String, serde_jso
     Ok(out)
 }
 
-/// At most `most` characters of a name, for a narrow chart.
+/// At most `most` characters of a name, its middle left out: names of tasks often differ at the end only.
 pub(crate) fn cut(name: &str, most: usize) -> String {
-    if name.chars().count() <= most {
+    let letters: Vec<char> = name.chars().collect();
+    if letters.len() <= most {
         return name.to_owned();
     }
-    let mut text: String = name.chars().take(most.saturating_sub(1)).collect();
-    text.push('…');
-    text
+    let tail = most / 3;
+    let head = most.saturating_sub(tail + 1);
+    let (first, last) = (&letters[..head], &letters[letters.len() - tail..]);
+    first.iter().chain(['…'].iter()).chain(last).collect()
 }
 
 #[cfg(test)]
@@ -92,6 +94,7 @@ mod tests {
     #[test]
     fn a_long_name_is_cut_between_characters() {
         assert_eq!(cut("März", 4), "März");
-        assert_eq!(cut("März 2011", 4), "Mär…");
+        assert_eq!(cut("März 2011", 4), "Mä…1");
+        assert_eq!(cut("household 070", 9), "house…070");
     }
 }

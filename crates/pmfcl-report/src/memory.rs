@@ -2,7 +2,7 @@
 
 use pmfcl::{MemoryKind, Outcome};
 
-use crate::html::Name;
+use crate::html::{Text, cut, label};
 use crate::number;
 use crate::study::Study;
 
@@ -68,9 +68,10 @@ pub(crate) fn html(study: &Study<'_>) -> String {
     out.push_str("<ul class=\"sizes\" aria-label=\"Bytes of each task\">\n");
     for task in study.tasks.iter().take(BARS) {
         out.push_str(&format!(
-            "<li><span class=\"who\">{}</span><span class=\"track\"><i style=\"width:{:.1}%\"></i></span>\
+            "<li><span class=\"who\" title=\"{}\">{}</span><span class=\"track\"><i style=\"width:{:.1}%\"></i></span>\
              <span class=\"n\">{}</span></li>\n",
-            Name(&task.name),
+            Text(&task.name),
+            Text(&cut(label(&task.name), 17)),
             100.0 * task.bytes as f64 / most,
             number::bytes(task.bytes as f64),
         ));

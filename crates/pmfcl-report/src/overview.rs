@@ -52,6 +52,7 @@ fn noise(study: &Study<'_>) -> String {
         Some(floor) if study.kind != crate::subject::Kind::Gaussian => {
             format!("noise alone would cost {}", number::short(floor))
         }
+        _ if study.tasks.len() == 1 => "the price of the ridge".to_owned(),
         _ => "weighed by the preference".to_owned(),
     }
 }

@@ -44,7 +44,9 @@
   };
   const cut = (text, most) => {
     const letters = [...text];
-    return letters.length <= most ? text : letters.slice(0, Math.max(1, most - 1)).join("") + "…";
+    if (letters.length <= most) return text;
+    const tail = Math.max(1, Math.floor(most / 3)), head = Math.max(1, most - tail - 1);
+    return `${letters.slice(0, head).join("")}…${letters.slice(-tail).join("")}`; // names often differ at the end only
   };
 
   const svgNode = (name, attributes = {}, words) => {
@@ -216,7 +218,7 @@
     most = Math.min(anywhere, 3 * largest(data.now)) * 1.02 || 1;
     rows = data.tasks.map((name, t) => {
       const bar = node("div", t === seen.a || t === seen.b ? "bar chosen" : "bar");
-      const who = node("span", "who", name);
+      const who = node("span", "who", cut(name, 17));
       who.title = name;
       const rail = node("span", "rail");
       const [least, lost, now] = [node("i", "least"), node("i", "lost"), node("i", "now")];

@@ -3,7 +3,7 @@
 use pmfcl::pareto::PairFront;
 use pmfcl::report::conflict::{ChowTest, chow};
 use pmfcl::solve::ridge::by_gcv;
-use pmfcl::{Learner, Model, Penalty, Summary, TaskReport, Theta, solve};
+use pmfcl::{Learner, Model, Penalty, Ridge, Summary, TaskReport, Theta, solve};
 
 use crate::error::ReportError;
 use crate::html::label;
@@ -103,7 +103,12 @@ impl Quadratics {
     pub(crate) fn of(learner: &Learner) -> Result<Self, ReportError> {
         let pooled = learner.pooled()?;
         let penalty = learner.model()?.penalty;
-        Self::solved(learner, &pooled, penalty)
+        match learner.settings().ridge {
+            // No ridge although one was to be chosen: it was chosen to be none, which it will be again, or the model
+            // is one of discriminants, which have none.
+            Ridge::Auto if penalty.ridge() <= 0.0 => Self::least_squares(learner, &pooled),
+            _ => Self::solved(learner, &pooled, penalty),
+        }
     }
 
     /// The least-squares model with a ridge chosen for it: without one, tasks that leave directions open have

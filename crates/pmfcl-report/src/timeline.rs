@@ -286,7 +286,7 @@ fn now(study: &Study<'_>) -> String {
              <i style=\"width:{width:.1}%\"></i></span><span class=\"n\">{}</span>\
              <span class=\"n share\">{share}</span></li>\n",
             Text(&task.name),
-            Name(&task.name),
+            Text(&cut(study.label(t), 17)),
             lost.map_or("–".to_owned(), number::short),
         ));
     }

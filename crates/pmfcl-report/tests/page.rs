@@ -340,6 +340,20 @@ fn groups_of_tasks_are_pooled_by_their_shares() {
 }
 
 #[test]
+fn the_front_of_discriminants_is_the_one_the_page_shows() {
+    let classifier = classifier(ClassLoss::Gaussian, MemoryKind::Ledger);
+    let data = numbers(&page_of_classes(&classifier));
+    let first = &data["pairs"][0];
+    let name = |side: &str| data["tasks"][first[side].as_u64().unwrap() as usize].as_str().unwrap();
+    let pair = Pair::of(classifier.learner(), &[name("a")], &[name("b")], 49).unwrap();
+    for (place, value) in [pair.current.0, pair.current.1].into_iter().enumerate() {
+        assert!((first["current"][place].as_f64().unwrap() - value).abs() <= 1e-5 * value);
+    }
+    let knee = first["knee"][1].as_f64().unwrap();
+    assert!((knee - pair.knee.loss_a).abs() <= 1e-5 * knee);
+}
+
+#[test]
 fn groups_that_are_none_are_refused() {
     let learner = regression(&["a", "b"], 2, 1, MemoryKind::Ledger);
     let refused = |a: &[&str], b: &[&str]| Pair::of(&learner, a, b, 10).unwrap_err().to_string();
