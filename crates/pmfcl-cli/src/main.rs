@@ -4,35 +4,94 @@
 
 mod bench;
 mod bike;
+mod data;
 mod demo;
+mod export;
+mod hindsight;
+mod learn;
+mod manual;
+mod merge;
+mod picture;
+mod predict;
+mod score;
+mod show;
+mod stream;
+mod terminal;
+mod verify;
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-/// Continual learning that equals joint training.
+use terminal::{Voice, print, say, set_voice};
+
+/// Continual learning that equals joint training: learn files one after the other, keep summaries instead of rows.
 #[derive(Debug, Parser)]
-#[command(name = "pmfcl", version, about, max_term_width = 100)]
+#[command(
+    name = "pmfcl",
+    version,
+    about,
+    max_term_width = 100,
+    after_help = "Start with:
+  pmfcl learn sales.pmf 2024-*.csv --target revenue
+  pmfcl show sales.pmf
+  pmfcl report sales.pmf -o report.html
+
+Exit codes: 0 done, 1 the data or the model is at fault, 2 wrong usage."
+)]
 struct Cli {
     /// Print one JSON document on stdout instead of tables.
     #[arg(long, global = true)]
     json: bool,
+    /// Say nothing but errors.
+    #[arg(short, long, global = true, conflicts_with = "verbose")]
+    quiet: bool,
+    /// Say more about what is done.
+    #[arg(short, long, global = true)]
+    verbose: bool,
     #[command(subcommand)]
     command: Command,
 }
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Learn(Box<learn::Learn>),
+    Predict(predict::Predict),
+    Score(score::Score),
+    Show(show::Show),
+    Report(picture::Report),
+    Front(picture::FrontOf),
+    Prefer(hindsight::Prefer),
+    Unlearn(hindsight::Unlearn),
+    Merge(merge::Merge),
+    Export(export::Export),
+    Verify(verify::Verify),
     Demo(demo::Demo),
     Bench(bench::Bench),
+    Completions(manual::Completions),
+    Man(manual::Man),
 }
 
 fn main() -> ExitCode {
     // clap answers wrong usage with exit code 2.
     let cli = Cli::parse();
+    set_voice(Voice { json: cli.json, quiet: cli.quiet, verbose: cli.verbose });
     let done = match cli.command {
-        Command::Demo(demo) => demo.run(cli.json),
-        Command::Bench(bench) => bench.run(cli.json),
+        Command::Learn(c) => c.run(),
+        Command::Predict(c) => c.run(),
+        Command::Score(c) => c.run(),
+        Command::Show(c) => c.run(),
+        Command::Report(c) => c.run(),
+        Command::Front(c) => c.run(),
+        Command::Prefer(c) => c.run(),
+        Command::Unlearn(c) => c.run(),
+        Command::Merge(c) => c.run(),
+        Command::Export(c) => c.run(),
+        Command::Verify(c) => c.run(),
+        Command::Demo(c) => c.run(cli.json),
+        Command::Bench(c) => c.run(cli.json),
+        Command::Completions(c) => c.run(),
+        Command::Man(c) => c.run(),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -50,19 +109,4 @@ fn closed_pipe(error: &anyhow::Error) -> bool {
         .chain()
         .filter_map(|e| e.downcast_ref::<std::io::Error>())
         .any(|e| e.kind() == std::io::ErrorKind::BrokenPipe)
-}
-
-/// A line for the person, on stderr.
-#[allow(clippy::print_stderr, reason = "the one place that talks")]
-fn say(line: &str) {
-    eprintln!("{line}");
-}
-
-/// Data, on stdout.
-fn print(text: &str) -> anyhow::Result<()> {
-    use std::io::Write as _;
-    let mut out = std::io::stdout().lock();
-    out.write_all(text.as_bytes())?;
-    out.flush()?;
-    Ok(())
 }

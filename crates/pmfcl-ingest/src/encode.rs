@@ -40,7 +40,7 @@ impl<'a> Encoder<'a> {
         for (i, input) in schema.inputs.iter().enumerate() {
             match input {
                 Input::Value { column } | Input::Part { column, place: 0 } => {
-                    places.push((*column, i))
+                    places.push((*column, i));
                 }
                 Input::Part { .. } | Input::Category { .. } => {}
             }

@@ -1,6 +1,6 @@
 //! What can go wrong between a file and a summary.
 
-use pmfcl_read::ReadError;
+use pmfcl_read::{Batch, ReadError, Source};
 
 /// Why a table could not be learned, scored or predicted.
 #[derive(Debug, thiserror::Error)]
@@ -58,6 +58,11 @@ pub enum IngestError {
 }
 
 impl IngestError {
+    /// What a model said of the rows of a batch.
+    pub fn in_batch(source: &Source, batch: &Batch, error: pmfcl::Error) -> Self {
+        Self::at(source.label(), |row| batch.file_row(row as usize), error)
+    }
+
     /// What the learner said of rows that begin at row `first` (counted from 0) of a file.
     pub(crate) fn at(file: &str, row: impl Fn(u64) -> u64, error: pmfcl::Error) -> Self {
         use pmfcl::Error;

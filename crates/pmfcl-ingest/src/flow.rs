@@ -38,6 +38,9 @@ pub struct Flow<'a, T> {
     pub progress: &'a (dyn Fn(Step) + Sync),
 }
 
+/// A piece, and the open file it was cut from.
+type Cut = (Arc<(Source, Scan)>, Piece);
+
 /// Where pieces come from.
 struct Feed<'a> {
     paths: std::slice::Iter<'a, PathBuf>,
@@ -129,14 +132,13 @@ impl Files {
     }
 
     /// The next piece and its number; `None` when there are no more.
-    #[allow(clippy::type_complexity, reason = "one call site")]
     fn next_piece<T>(
         &self,
         flow: &Flow<'_, T>,
         feed: &Mutex<Feed<'_>>,
         room: &Condvar,
         window: usize,
-    ) -> Option<(usize, Result<(Arc<(Source, Scan)>, Piece)>)> {
+    ) -> Option<(usize, Result<Cut>)> {
         let mut feed = lock(feed);
         while !feed.ended && feed.next >= feed.taken + window {
             feed = room.wait(feed).unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -161,11 +163,7 @@ impl Files {
         Some((at, found))
     }
 
-    fn cut<T>(
-        &self,
-        flow: &Flow<'_, T>,
-        feed: &mut Feed<'_>,
-    ) -> Result<Option<(Arc<(Source, Scan)>, Piece)>> {
+    fn cut<T>(&self, flow: &Flow<'_, T>, feed: &mut Feed<'_>) -> Result<Option<Cut>> {
         loop {
             let open = match &feed.open {
                 Some(open) => open.clone(),

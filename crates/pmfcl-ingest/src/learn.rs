@@ -1,6 +1,6 @@
 //! Tasks of files go into a model, one after the other.
 
-use pmfcl::{Basis, ClassLoss, Design, Labels, Rows};
+use pmfcl::{Basis, ClassLoss, Design, Labels, Rows, Summary};
 use pmfcl_file::{Input, Learned, Model};
 
 use crate::columns::Wish;
@@ -223,4 +223,47 @@ fn linear_design(inputs: usize, intercept: bool) -> Result<Design> {
 
 fn no_rows(files: &Files, count: Count) -> IngestError {
     IngestError::NoRows { file: files.paths[0].display().to_string(), dropped: count.dropped }
+}
+
+/// The summary a model would keep of these files as one task, made once more: to unlearn it from compact memory.
+///
+/// # Errors
+/// As [`learn_tasks`]; for logistic loss; and for categories or classes the model does not know.
+pub fn summarize_again(model: &Model, files: &Files, wish: &Wish) -> Result<Summary> {
+    let learner = model.learner();
+    let Some(design) = learner.design() else { return Err(pmfcl::Error::NotLearned.into()) };
+    if model.classifier().is_some_and(|c| c.settings().loss == ClassLoss::Logistic) {
+        return Err(IngestError::Core(pmfcl::Error::Unsupported {
+            operation: "unlearning a logistic task from compact memory",
+            reason: "its bound cannot be made again alone; use the ledger".to_owned(),
+        }));
+    }
+    let recipe = Recipe {
+        schema: &model.schema,
+        wish,
+        task: None,
+        classes: model.classifier().is_some(),
+        design,
+        accumulator: learner.settings().accumulator,
+        progress: &|_| {},
+    };
+    let (tasks, count) = summarize(files, &recipe)?;
+    let Some(task) = tasks.into_iter().next() else { return Err(no_rows(files, count)) };
+    let unknown = |what: &str, value: &str| IngestError::Column {
+        file: files.paths[0].display().to_string(),
+        what: format!(
+            "the model does not know the {what} '{value}': these are not the rows it learned"
+        ),
+    };
+    if let Some((_, value)) = task.new.first() {
+        return Err(unknown("category", value));
+    }
+    let Some(classifier) = model.classifier() else { return Ok(task.summary) };
+    let classes = classifier.classes();
+    let mut places = Vec::with_capacity(task.classes.len());
+    for class in &task.classes {
+        let at = classes.iter().position(|c| c == class);
+        places.push(at.ok_or_else(|| unknown("class", class))?);
+    }
+    Ok(task.summary.rearrange_targets(&places, classes.len())?)
 }

@@ -1,0 +1,74 @@
+//! `pmfcl export`: weights for other runtimes.
+
+use std::path::PathBuf;
+
+use anyhow::{Result, bail};
+use clap::Args;
+use pmfcl_export::{Exported, Input as ExportInput, json as to_json, onnx, safetensors};
+use pmfcl_file::{Access, Input, Learned, Store};
+use serde_json::json;
+
+use crate::picture::write;
+use crate::terminal::answer;
+
+/// Export a model as ONNX, safetensors or JSON.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  pmfcl export sales.pmf -o sales.onnx
+  pmfcl export sales.pmf -o sales.safetensors
+  pmfcl export sales.pmf -o sales.json")]
+pub(crate) struct Export {
+    /// The model file.
+    model: PathBuf,
+    /// F.onnx, F.safetensors or F.json.
+    #[arg(short, long, value_name = "FILE")]
+    output: PathBuf,
+}
+
+impl Export {
+    pub(crate) fn run(&self) -> Result<()> {
+        let (_, model) = Store::open(&self.model, Access::Read)?;
+        let features = model.schema.features();
+        let inputs: Vec<ExportInput> = model
+            .schema
+            .inputs
+            .iter()
+            .zip(&features)
+            .map(|(input, name)| match input {
+                Input::Category { column, value } => ExportInput::Category {
+                    column: model.schema.columns[*column].name.clone(),
+                    value: value.clone(),
+                },
+                Input::Value { .. } | Input::Part { .. } => ExportInput::Number(name.clone()),
+            })
+            .collect();
+        let name =
+            self.model.file_stem().map_or_else(String::new, |s| s.to_string_lossy().into_owned());
+        let Some(design) = model.learner().design() else {
+            bail!("{}: the model has learned nothing yet", self.model.display());
+        };
+        let exported = match &model.learned {
+            Learned::Regression(learner) => Exported::regression(
+                &name,
+                &inputs,
+                design,
+                &learner.model()?.theta,
+                &model.schema.targets,
+            )?,
+            Learned::Classification(classifier) => {
+                Exported::classification(&name, &inputs, classifier)?
+            }
+        };
+        let bytes = match self.output.extension().and_then(|e| e.to_str()).unwrap_or_default() {
+            "onnx" => onnx(&exported)?,
+            "safetensors" => safetensors(&exported)?,
+            "json" => to_json(&exported)?.into_bytes(),
+            other => {
+                bail!("{}: '.{other}' is none of .onnx, .safetensors, .json", self.output.display())
+            }
+        };
+        write(&self.output, &bytes)?;
+        let document = json!({ "file": self.output.display().to_string(), "bytes": bytes.len() });
+        answer(&document, &format!("{} ({} bytes)\n", self.output.display(), bytes.len()))
+    }
+}

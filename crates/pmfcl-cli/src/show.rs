@@ -1,0 +1,211 @@
+//! `pmfcl show`: what a model is and what it has kept.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::Args;
+use pmfcl::{Preference, TaskReport};
+use pmfcl_file::{Access, Model, Store, Word};
+use pmfcl_lab::Table;
+use serde_json::{Value, json};
+
+use crate::terminal::{answer, bold, bytes, cut, grouped, maybe, short};
+
+/// Show a model: settings, size, tasks with loss, forgetting and bound.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  pmfcl show sales.pmf
+  pmfcl show sales.pmf --coef
+  pmfcl show sales.pmf --json | jq '.tasks[] | {name, forgetting}'")]
+pub(crate) struct Show {
+    /// The model file.
+    model: PathBuf,
+    /// The coefficients too.
+    #[arg(long)]
+    coef: bool,
+}
+
+impl Show {
+    pub(crate) fn run(&self) -> Result<()> {
+        let (store, mut model) = Store::open(&self.model, Access::Read)?;
+        store.load(&mut model)?;
+        let tasks = task_reports(&model)?;
+        answer(&document(&model, &tasks), &self.words(&model, &tasks))
+    }
+
+    fn words(&self, model: &Model, tasks: &[TaskReport]) -> String {
+        let learner = model.learner();
+        let s = learner.settings();
+        let outputs = if model.classifier().is_some() { "classes" } else { "targets" };
+        let mut out = format!("{}\n\n", bold(&self.model.display().to_string()));
+        let ridge = match (learner.model(), model.classifier().map(pmfcl::Classifier::gaussian)) {
+            (_, Some(Ok(gaussian))) => format!("shrinkage {}", short(gaussian.shrinkage())),
+            (Ok(m), _) => format!("{} ({})", short(m.penalty.ridge()), s.ridge.word()),
+            (Err(_), _) => s.ridge.word(),
+        };
+        for (name, value) in [
+            ("loss", model.loss().to_owned()),
+            (outputs, cut(&model.outputs().join(", "), 60)),
+            ("features", format!("{} ({})", model.features().len(), s.basis.word())),
+            ("ridge", ridge),
+            ("memory", format!("{}, {}", s.memory.word(), bytes(model.state_bytes()))),
+            ("preference", s.prefer.word()),
+            ("samples", grouped(learner.samples())),
+        ] {
+            out.push_str(&format!("  {name:<11} {value}\n"));
+        }
+        out.push('\n');
+        let mut table = Table::new(
+            &format!("Tasks ({})", tasks.len()),
+            &["task", "samples", "rank", "weight", "loss", "best", "forgetting", "bound"],
+        );
+        for t in tasks {
+            let mark = if t.guaranteed { "" } else { "?" };
+            table.row([
+                cut(&t.name, 16),
+                grouped(t.samples),
+                t.rank.to_string(),
+                format!("{:.4}", t.weight),
+                maybe(t.loss),
+                short(t.min_loss),
+                maybe(t.forgetting),
+                t.bound.map_or_else(|| "–".to_owned(), |b| format!("{}{mark}", short(b))),
+            ]);
+        }
+        if tasks.iter().any(|t| t.bound.is_none()) {
+            table.note("– : the summaries at hand do not tell (compact memory, or a bounded loss)");
+        }
+        if tasks.iter().any(|t| !t.guaranteed) {
+            table.note("? : an estimate, not a guaranteed bound");
+        }
+        out.push_str(&table.text());
+        if self.coef {
+            out.push('\n');
+            out.push_str(&coefficients(model));
+        }
+        out
+    }
+}
+
+/// The tasks as they stand; none before the first.
+pub(crate) fn task_reports(model: &Model) -> Result<Vec<TaskReport>> {
+    if model.learner().records().is_empty() {
+        return Ok(Vec::new());
+    }
+    Ok(match model.classifier() {
+        Some(classifier) => classifier.tasks()?.into_iter().map(|t| t.report).collect(),
+        None => model.learner().tasks()?,
+    })
+}
+
+/// Intercepts and coefficients: one of each for every column of the parameters.
+fn parameters(model: &Model) -> (Vec<f64>, Vec<Vec<f64>>) {
+    let learner = model.learner();
+    let Ok(solution) = learner.model() else { return (Vec::new(), Vec::new()) };
+    let first = usize::from(learner.settings().intercept);
+    (0..solution.theta.targets())
+        .map(|k| {
+            let column = solution.theta.column(k);
+            (if first == 1 { column[0] } else { 0.0 }, column[first..].to_vec())
+        })
+        .unzip()
+}
+
+fn coefficients(model: &Model) -> String {
+    let (intercepts, coefs) = parameters(model);
+    let outputs = model.outputs();
+    // Two classes by log-loss have one column: the log-odds of the second.
+    let names: Vec<String> = if coefs.len() == outputs.len() {
+        outputs.iter().map(|o| cut(o, 12)).collect()
+    } else {
+        outputs.last().map(|o| cut(o, 12)).into_iter().collect()
+    };
+    let shown = names.len().min(4);
+    let mut columns = vec!["feature"];
+    columns.extend(names[..shown].iter().map(String::as_str));
+    let mut table = Table::new("Coefficients", &columns);
+    let row = |name: &str, f: &dyn Fn(usize) -> f64| {
+        let mut cells = vec![cut(name, 28)];
+        cells.extend((0..shown).map(|k| short(f(k))));
+        cells
+    };
+    table.row(row("(intercept)", &|k| intercepts[k]));
+    for (j, name) in model.features().iter().enumerate() {
+        table.row(row(name, &|k| coefs[k][j]));
+    }
+    if shown < names.len() {
+        table.note(format!("{} more columns with --json", names.len() - shown));
+    }
+    table.text()
+}
+
+/// The document of `show --json`.
+pub(crate) fn document(model: &Model, tasks: &[TaskReport]) -> Value {
+    let learner = model.learner();
+    let s = learner.settings();
+    let (intercepts, coefs) = parameters(model);
+    let (intercept, coef) = match (&intercepts[..], &coefs[..]) {
+        ([i], [c]) => (json!(i), json!(c)),
+        _ => (json!(intercepts), json!(coefs)),
+    };
+    let preference = match &s.prefer {
+        Preference::Chosen(list) => {
+            Value::Object(list.iter().map(|(n, a)| (n.clone(), json!(a))).collect())
+        }
+        other => json!(other.word()),
+    };
+    let mut document = json!({
+        "loss": model.loss(),
+        "features": model.features(),
+        "inputs": model.schema.features(),
+        "basis": s.basis.word(),
+        "ridge": learner.model().ok().map(|m| m.penalty.ridge()),
+        "ridge_setting": s.ridge.word(),
+        "standardize": learner.model().map_or(s.standardize, |m| m.penalty.standardize()),
+        "memory": s.memory.word(),
+        "accumulator": s.accumulator.word(),
+        "preference": preference,
+        "samples": learner.samples(),
+        "state_bytes": model.state_bytes(),
+        "coef": coef,
+        "intercept": intercept,
+        "mean_forgetting": crate::learn::mean_forgetting(model),
+        "tasks": tasks.iter().map(task).collect::<Vec<_>>(),
+    });
+    match model.classifier() {
+        Some(classifier) => {
+            document["target"] = json!(model.schema.targets[0]);
+            document["classes"] = json!(classifier.classes());
+            let c = classifier.settings();
+            match c.loss {
+                pmfcl::ClassLoss::Logistic => {
+                    document["curvature"] = json!(c.curvature.word());
+                    document["scheme"] = json!(c.scheme.word());
+                }
+                pmfcl::ClassLoss::Gaussian => {
+                    document["ridge"] = Value::Null;
+                    document["shrinkage"] =
+                        json!(classifier.gaussian().ok().map(pmfcl::classify::Gaussian::shrinkage));
+                }
+                pmfcl::ClassLoss::Squared => {}
+            }
+        }
+        None => document["targets"] = json!(model.schema.targets),
+    }
+    document
+}
+
+fn task(t: &TaskReport) -> Value {
+    json!({
+        "name": t.name,
+        "samples": t.samples,
+        "rank": t.rank,
+        "weight": t.weight,
+        "bytes": t.bytes,
+        "loss": t.loss,
+        "min_loss": t.min_loss,
+        "forgetting": t.forgetting,
+        "bound": t.bound,
+        "guaranteed": t.guaranteed,
+    })
+}

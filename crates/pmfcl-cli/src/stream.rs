@@ -1,0 +1,65 @@
+//! Rows of data files through a model, in order.
+
+use anyhow::{Result, bail};
+use pmfcl::Rows;
+use pmfcl_file::Model;
+use pmfcl_ingest::{Encoder, Files, Flow, IngestError, Wish, check_columns};
+use pmfcl_read::{Batch, Source, Wanted};
+
+use crate::terminal::Progress;
+
+/// A batch encoded for the model.
+pub(crate) struct Part<'a> {
+    pub(crate) source: &'a Source,
+    pub(crate) batch: &'a Batch,
+    pub(crate) encoder: &'a Encoder<'a>,
+    pub(crate) x: &'a [f64],
+    pub(crate) width: usize,
+}
+
+impl Part<'_> {
+    pub(crate) fn rows(&self) -> Result<Rows<'_>, IngestError> {
+        Ok(Rows::new(self.x, self.width)?)
+    }
+}
+
+/// Runs every batch through `work` on several threads and gives the results to `take` in the order of the rows.
+pub(crate) fn stream<T: Send>(
+    model: &Model,
+    files: &Files,
+    beside: Vec<Wanted>,
+    work: &(dyn Fn(Part<'_>) -> Result<T, IngestError> + Sync),
+    mut take: impl FnMut(T) -> Result<()>,
+) -> Result<()> {
+    if model.learner().records().is_empty() {
+        bail!("the model has learned nothing yet; `pmfcl learn` teaches it");
+    }
+    let encoder = Encoder::new(&model.schema, beside, false);
+    let width = model.schema.inputs.len();
+    let progress = Progress::over(files, "rows");
+    let mut failed = None;
+    let flow = Flow {
+        plan: &|source| {
+            check_columns(source, &model.schema, &Wish::default(), false)?;
+            Ok(encoder.wanted())
+        },
+        work: &|source, batch| {
+            let encoded = encoder.categories(source, batch)?;
+            let mut x = Vec::new();
+            encoder.write(batch, &encoded, (0, batch.rows), &mut x);
+            work(Part { source, batch, encoder: &encoder, x: &x, width }).map_err(|e| match e {
+                IngestError::Core(error) => IngestError::in_batch(source, batch, error),
+                other => other,
+            })
+        },
+        progress: &|step| progress.step(step),
+    };
+    files.run(&flow, |part| match take(part) {
+        Ok(()) => Ok(true),
+        Err(error) => {
+            failed = Some(error);
+            Ok(false)
+        }
+    })?;
+    failed.map_or(Ok(()), Err)
+}

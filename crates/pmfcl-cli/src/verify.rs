@@ -1,0 +1,39 @@
+//! `pmfcl verify`: every byte and invariant of a model file.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::Args;
+use serde_json::json;
+
+use crate::terminal::{answer, bytes};
+
+/// Check every byte and invariant of a model file. Exit code 0 means that all is well.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  pmfcl verify sales.pmf")]
+pub(crate) struct Verify {
+    /// The model file.
+    model: PathBuf,
+}
+
+impl Verify {
+    pub(crate) fn run(&self) -> Result<()> {
+        let found = pmfcl_file::verify(&self.model)?;
+        let document = json!({
+            "ok": true,
+            "tasks": found.tasks,
+            "bytes": found.bytes,
+            "checks": found.checks,
+        });
+        let mut words = format!(
+            "{}: sound ({} tasks, {})\n",
+            self.model.display(),
+            found.tasks,
+            bytes(found.bytes as usize)
+        );
+        for check in &found.checks {
+            words.push_str(&format!("  ✓ {check}\n"));
+        }
+        answer(&document, &words)
+    }
+}
