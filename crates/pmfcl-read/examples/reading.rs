@@ -14,6 +14,7 @@ use pmfcl_read::{Column, Form, Kind, Options, ReadError, Source, Wanted};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut path = None;
+    let mut options = Options::default();
     let (mut threads, mut runs) = (2, 5);
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
@@ -27,16 +28,18 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         match argument.as_str() {
             "--threads" => threads = number()?,
             "--runs" => runs = number()?,
+            "--rows" => options.piece_rows = Some(number()?),
             _ => path = Some(PathBuf::from(argument)),
         }
     }
-    let path = path.ok_or("usage: reading FILE [--threads 2] [--runs 5]")?;
+    let path =
+        path.ok_or("usage: reading FILE [--threads 2] [--runs 5] [--rows ROWS_PER_PIECE]")?;
     for (what, gather) in [("into columns", false), ("into rows", true)] {
         let mut best = f64::INFINITY;
         let mut result = (0, 0.0);
         for _ in 0..runs {
             let start = Instant::now();
-            result = read(&path, threads, gather)?;
+            result = read(&path, &options, threads, gather)?;
             best = best.min(start.elapsed().as_secs_f64());
         }
         let (rows, sum) = result;
@@ -49,8 +52,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 }
 
 /// The number of rows and the sum of a cell of each row and column.
-fn read(path: &std::path::Path, threads: usize, gather: bool) -> Result<(usize, f64), ReadError> {
-    let source = Source::open(path, &Options::default())?;
+fn read(
+    path: &std::path::Path,
+    options: &Options,
+    threads: usize,
+    gather: bool,
+) -> Result<(usize, f64), ReadError> {
+    let source = Source::open(path, options)?;
     let wanted: Vec<Wanted> = source
         .fields()
         .iter()

@@ -79,10 +79,13 @@ impl Gaps {
 
     /// Notes the values of a column that are not finite; `width` values are a row.
     pub(crate) fn infinities(&mut self, column: usize, values: &[f64], width: usize) {
-        // Without a way out of the loop it runs on whole registers.
+        // One more than an exponent of ones spills into the sign: no comparison, no way out of the
+        // loop, so it runs on whole registers.
         const EXPONENT: u64 = 0x7ff0_0000_0000_0000;
-        let bad = values.iter().fold(false, |bad, v| bad | (v.to_bits() & EXPONENT == EXPONENT));
-        if bad {
+        let spilt = values
+            .iter()
+            .fold(0, |spilt, v| spilt | (v.to_bits() & EXPONENT).wrapping_add(1 << 52));
+        if spilt >> 63 == 1 {
             for (i, value) in values.iter().enumerate().filter(|(_, v)| !v.is_finite()) {
                 let row = i / width;
                 if !self.missing.get(row).copied().unwrap_or(false) {

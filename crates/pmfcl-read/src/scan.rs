@@ -107,8 +107,9 @@ impl Ranges {
     }
 }
 
-/// Numbers in a piece at most: 16 MB.
-const CELLS: usize = 2 << 20;
+/// Numbers in a piece at most: 8 MB. Half of it costs a fifth more in handing columns from thread to
+/// thread, twice of it falls out of the cache.
+const CELLS: usize = 1 << 20;
 /// Rows in a piece at most.
 const ROWS: usize = 1 << 14;
 

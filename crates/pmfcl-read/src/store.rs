@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, BufReader, Cursor, Read};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use parquet::errors::{ParquetError, Result as ParquetResult};
@@ -26,9 +26,53 @@ pub(crate) enum Store {
         file: Arc<File>,
         /// Its size when it was opened.
         len: u64,
+        /// Memory to read into.
+        pool: Pool,
     },
     /// Bytes in memory.
     Memory(Bytes),
+}
+
+/// Buffers that come back after use: a new one would be filled with zeros, and the system would have
+/// to find its pages, for every page of a file.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Pool(Arc<Mutex<Vec<Vec<u8>>>>);
+
+/// A buffer on loan.
+struct Lent {
+    bytes: Vec<u8>,
+    pool: Pool,
+}
+
+impl Pool {
+    /// How many buffers wait, and how large they may be.
+    const WAITING: usize = 4;
+    const LARGEST: usize = 4 << 20;
+
+    fn lend(&self, len: usize) -> Lent {
+        let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut bytes = waiting.pop().unwrap_or_default();
+        drop(waiting);
+        if bytes.len() < len {
+            bytes = vec![0; len];
+        }
+        Lent { bytes, pool: self.clone() }
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        let mut waiting = self.pool.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if waiting.len() < Pool::WAITING && self.bytes.len() <= Pool::LARGEST {
+            waiting.push(std::mem::take(&mut self.bytes));
+        }
+    }
+}
+
+impl AsRef<[u8]> for Lent {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
 }
 
 /// A thing opened: to be read anywhere, or from front to back once.
@@ -51,7 +95,11 @@ pub(crate) fn open(path: &Path, name: &str) -> Result<Opened, ReadError> {
     }
     let file = File::open(path).map_err(fail)?;
     if meta.is_file() {
-        Ok(Opened::Store(Store::File { file: Arc::new(file), len: meta.len() }))
+        Ok(Opened::Store(Store::File {
+            file: Arc::new(file),
+            len: meta.len(),
+            pool: Pool::default(),
+        }))
     } else {
         Ok(Opened::Pipe(Box::new(file)))
     }
@@ -104,11 +152,11 @@ impl Store {
         };
         match self {
             Self::Memory(bytes) => Ok(bytes.slice(offset as usize..end as usize)),
-            Self::File { .. } => {
-                let mut buf = vec![0; len];
+            Self::File { pool, .. } => {
+                let mut lent = pool.lend(len);
                 let mut done = 0;
                 while done < len {
-                    match self.read_at(&mut buf[done..], offset + done as u64)? {
+                    match self.read_at(&mut lent.bytes[done..len], offset + done as u64)? {
                         0 => {
                             return Err(io::Error::new(
                                 io::ErrorKind::UnexpectedEof,
@@ -118,7 +166,7 @@ impl Store {
                         n => done += n,
                     }
                 }
-                Ok(buf.into())
+                Ok(Bytes::from_owner(lent).slice(..len))
             }
         }
     }
@@ -240,7 +288,7 @@ impl Spring {
                 .map_err(|source| ReadError::Io { file: file.into(), source }),
             Self::Pipe(once) => once
                 .lock()
-                .unwrap_or_else(std::sync::PoisonError::into_inner)
+                .unwrap_or_else(PoisonError::into_inner)
                 .take()
                 .ok_or_else(|| ReadError::Once { file: file.into() }),
         }

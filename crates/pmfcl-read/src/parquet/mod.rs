@@ -6,15 +6,20 @@
 //! comes first to a column puts aside what the earlier piece needs of it, so pieces may be decoded in
 //! any order without anybody waiting for anybody.
 
+mod pages;
+
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow_array::ArrayRef;
-use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader,
     ParquetRecordBatchReaderBuilder,
 };
+use parquet::arrow::{ProjectionMask, parquet_to_arrow_field_levels};
+use parquet::errors::ParquetError;
+
+use pages::Groups;
 
 use crate::columnar::{self, Converter};
 use crate::field::Found;
@@ -63,22 +68,14 @@ struct Parquet {
 
 impl Format for Parquet {
     fn scan(&self, found: Vec<Found>) -> Result<Box<dyn Pass>, ReadError> {
-        let piece_rows = piece_rows(&self.options, &found);
+        // Never more than there are: readers make room for a whole piece.
+        let piece_rows = piece_rows(&self.options, &found).min(self.rows.max(1) as usize);
         let converter = Converter::new(&self.file, FORMAT, found, self.options.missing)?;
         let columns = converter
             .found
             .iter()
             .map(|f| {
-                let descriptor = self.meta.parquet_schema();
-                let build = || {
-                    ParquetRecordBatchReaderBuilder::new_with_metadata(
-                        self.store.clone(),
-                        self.meta.clone(),
-                    )
-                    .with_projection(ProjectionMask::roots(descriptor, [f.at]))
-                    .with_batch_size(piece_rows)
-                    .build()
-                };
+                let build = || self.reader(f.at, piece_rows);
                 let reader = guarded(build)
                     .map_err(|what| converter.damaged(what))?
                     .map_err(|e| converter.damaged(e.to_string()))?;
@@ -90,6 +87,35 @@ impl Format for Parquet {
             columns,
             ranges: Ranges::new(self.rows, piece_rows, self.store.len()),
         }))
+    }
+}
+
+impl Parquet {
+    /// A reader of one column.
+    fn reader(&self, at: usize, rows: usize) -> Result<ParquetRecordBatchReader, ParquetError> {
+        let schema = self.meta.parquet_schema();
+        let mask = ProjectionMask::roots(schema, [at]);
+        let flat = (0..schema.num_columns())
+            .filter(|&leaf| schema.get_column_root_idx(leaf) == at)
+            .all(|leaf| schema.column(leaf).max_rep_level() == 0);
+        if flat {
+            let fields = self.meta.schema().fields();
+            let levels = parquet_to_arrow_field_levels(schema, mask, Some(fields))?;
+            let groups = Groups {
+                store: Arc::new(self.store.clone()),
+                meta: Arc::clone(self.meta.metadata()),
+                rows: self.rows as usize,
+            };
+            ParquetRecordBatchReader::try_new_with_row_groups(&levels, &groups, rows, None)
+        } else {
+            ParquetRecordBatchReaderBuilder::new_with_metadata(
+                self.store.clone(),
+                self.meta.clone(),
+            )
+            .with_projection(mask)
+            .with_batch_size(rows)
+            .build()
+        }
     }
 }
 
