@@ -64,7 +64,7 @@ impl Prefer {
             let standardize = model.learner().settings().standardize;
             match &mut model.learned {
                 Learned::Regression(learner) => {
-                    learner.set_ridge(ridge, standardize).map(|_| ())?
+                    learner.set_ridge(ridge, standardize).map(|_| ())?;
                 }
                 Learned::Classification(classifier) => classifier.set_ridge(ridge, standardize)?,
             }

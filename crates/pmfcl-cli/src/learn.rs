@@ -344,10 +344,7 @@ fn keep(
 ) -> Result<(), IngestError> {
     match store {
         Some(store) => store.commit(model, if grown { Change::All } else { Change::Task })?,
-        None => {
-            let (made, kept) = Store::create(path, model)?;
-            (*store, *model) = (Some(made), kept);
-        }
+        None => *store = Some(Store::create(path, model)?),
     }
     Ok(())
 }

@@ -148,7 +148,7 @@ fn join(sum: &mut Model, mut other: Model) -> Result<()> {
         match &mut sum.learned {
             Learned::Regression(learner) => learner.extend_inputs(before, count - before)?,
             Learned::Classification(classifier) => {
-                classifier.extend_inputs(before, count - before)?
+                classifier.extend_inputs(before, count - before)?;
             }
         }
     }

@@ -144,10 +144,18 @@ fn words(pair: &Pair) -> String {
 pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<()> {
     let directory = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let written = || -> std::io::Result<()> {
-        let mut draft = tempfile::NamedTempFile::new_in(directory)?;
+        let mut draft = draft_in(directory)?;
         std::io::Write::write_all(&mut draft, bytes)?;
         draft.persist(path)?;
         Ok(())
     };
     written().with_context(|| format!("{}: cannot be written", path.display()))
+}
+
+/// A file without a name yet, with the rights any new file has.
+pub(crate) fn draft_in(directory: &Path) -> std::io::Result<tempfile::NamedTempFile> {
+    let mut builder = tempfile::Builder::new();
+    #[cfg(unix)]
+    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+    builder.tempfile_in(directory)
 }

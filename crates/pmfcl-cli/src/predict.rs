@@ -10,6 +10,7 @@ use pmfcl_file::{Access, Learned, Store};
 use serde_json::{Value, json};
 
 use crate::data::{Reading, expand};
+use crate::picture::draft_in;
 use crate::stream::stream;
 use crate::terminal::{note, voice};
 
@@ -130,7 +131,7 @@ impl Sink {
             Some(path) => {
                 let directory = path.parent().filter(|p| !p.as_os_str().is_empty());
                 let directory = directory.map_or_else(|| PathBuf::from("."), PathBuf::from);
-                let draft = tempfile::NamedTempFile::new_in(&directory)
+                let draft = draft_in(&directory)
                     .with_context(|| format!("{}: cannot be written", path.display()))?;
                 Some((draft, path))
             }

@@ -114,7 +114,7 @@ impl Tally {
         Self { n: 0.0, targets: vec![[0.0; 3]; targets], hits: 0.0, log_loss: 0.0, classes }
     }
 
-    /// Adds the sums of other rows (Chan, Golub and LeVeque for the squares about the mean).
+    /// Adds the sums of other rows (the pairwise update for squares about the mean).
     fn merge(&mut self, other: &Self) {
         let n = self.n + other.n;
         if n <= 0.0 {

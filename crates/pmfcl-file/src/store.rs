@@ -89,8 +89,8 @@ impl ModelFile {
     /// # Errors
     /// As [`Store::create`].
     pub fn create(path: &Path, model: &Model) -> Result<Self> {
-        let (store, model) = Store::create(path, model)?;
-        Ok(Self { store, model })
+        let store = Store::create(path, model)?;
+        Ok(Self { store, model: model.clone() })
     }
 
     /// The model.
@@ -167,7 +167,7 @@ impl Store {
     ///
     /// # Errors
     /// When there is a file of that name, or it cannot be written.
-    pub fn create(path: &Path, model: &Model) -> Result<(Self, Model)> {
+    pub fn create(path: &Path, model: &Model) -> Result<Self> {
         if path.is_dir() {
             return Err(FileError::Directory(path.to_path_buf()));
         }
@@ -179,7 +179,7 @@ impl Store {
         // Whatever happened, the other name goes.
         let _ = fs::remove_file(&draft);
         done?;
-        Self::open(path, Access::Write)
+        Ok(Self::open(path, Access::Write)?.0)
     }
 
     /// Reads the summaries of all tasks that are still in the file.
