@@ -26,6 +26,8 @@ const NUMBERS: [&str; 8] =
 pub(crate) struct Part {
     pub(crate) x: Vec<f64>,
     pub(crate) y: Vec<f64>,
+    /// The rows as they stand in the file, without quarter and split.
+    pub(crate) lines: String,
 }
 
 /// One quarter: rows to learn from and rows held out.
@@ -39,6 +41,20 @@ pub(crate) struct Quarter {
 /// Number of features.
 pub(crate) fn width() -> usize {
     CATEGORIES.iter().map(|(_, values)| values.len()).sum::<usize>() + NUMBERS.len()
+}
+
+/// Names of the features, as a model made from the files calls them.
+pub(crate) fn features() -> Vec<String> {
+    let hot = CATEGORIES
+        .iter()
+        .flat_map(|(name, values)| values.iter().map(move |v| format!("{name}={v}")));
+    hot.chain(NUMBERS.iter().map(|n| (*n).to_owned())).collect()
+}
+
+/// The columns of [`Part::lines`].
+pub(crate) fn header() -> String {
+    let text = CATEGORIES.iter().map(|(name, _)| *name).chain(NUMBERS);
+    text.chain(["rentals"]).collect::<Vec<_>>().join(",")
 }
 
 /// Unpacks the bundled file.
@@ -76,6 +92,10 @@ pub(crate) fn quarters() -> Result<Vec<Quarter>> {
             part.x.push(record[*at].parse()?);
         }
         part.y.push(record[rentals].parse()?);
+        let cells = categories.iter().map(|(at, _)| *at).chain(numbers.iter().copied());
+        let line: Vec<&str> = cells.chain([rentals]).map(|at| &record[at]).collect();
+        part.lines.push_str(&line.join(","));
+        part.lines.push('\n');
     }
     Ok(quarters)
 }

@@ -1,12 +1,13 @@
-//! `pmfcl demo`: the main job on bundled real data.
+//! `pmfcl demo`: the main job on bundled real data, through the commands a user types.
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, Result};
-use clap::Args;
+use anyhow::{Context as _, Result, bail};
+use clap::{Args, Parser as _};
 use pmfcl::pareto::PairFront;
 use pmfcl::report::{conflict, continual};
 use pmfcl::{Learner, Rows, Settings, Theta};
+use pmfcl_file::{Access, Model, Store};
 use pmfcl_lab::Table;
 use pmfcl_plot::{
     Axis, CellText, Chart, Dash, Front, Grid, HeatMap, Lines, Mark, Ramp, Series, Theme, png,
@@ -14,32 +15,137 @@ use pmfcl_plot::{
 use serde_json::json;
 
 use crate::bike::{self, Part, Quarter};
+use crate::terminal::{print, voice};
+use crate::{Cli, Command};
 
 /// Learn two years of bike rentals quarter by quarter, and see what is not forgotten.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  pmfcl demo --out demo")]
 pub(crate) struct Demo {
-    /// Where to put the pictures.
+    /// Where to put data, model, report and pictures.
     #[arg(long, default_value = "pmfcl-demo", value_name = "DIR")]
     out: PathBuf,
 }
 
 impl Demo {
-    pub(crate) fn run(&self, json: bool) -> Result<()> {
+    pub(crate) fn run(&self) -> Result<()> {
         let quarters = bike::quarters()?;
-        let story = Story::tell(&quarters)?;
-        let pictures = story.draw(&self.out)?;
-        if json {
-            return crate::print(&format!("{:#}\n", story.json(&pictures)));
+        let desk = Desk::set_up(&self.out, &quarters)?;
+        let model = desk.model.display().to_string();
+        let mut learn = vec!["learn".to_owned(), model.clone()];
+        learn.extend(quarters.iter().map(|q| desk.data(&q.name)));
+        learn.extend(["--target", "rentals"].map(str::to_owned));
+        run(&learn)?;
+        let mut predicted = Vec::new();
+        for (k, quarter) in quarters.iter().enumerate() {
+            let (held_out, out) = (desk.held_out(&quarter.name), desk.predicted(&quarter.name));
+            let command = ["predict", &model, &held_out, "-o", &out].map(str::to_owned);
+            if k == 0 {
+                run(&command)?;
+            } else {
+                run_unseen(&command)?;
+            }
+            predicted.push(numbers(Path::new(&out))?);
         }
-        crate::print(&story.text(&pictures))
+        run(&["verify", &model].map(str::to_owned))?;
+        let report = self.out.join("report.html");
+        run(&["report", &model, "-o", &report.display().to_string()].map(str::to_owned))?;
+        let (store, mut learned) = Store::open(&desk.model, Access::Read)?;
+        store.load(&mut learned)?;
+        let story = Story::tell(&quarters, &learned, &predicted)?;
+        let pictures = story.draw(&self.out)?;
+        if voice().json {
+            return print(&format!("{:#}\n", story.json(&pictures, &report)));
+        }
+        print(&story.text(&pictures, &report))
     }
 }
 
+/// The files of the demo.
+struct Desk {
+    out: PathBuf,
+    model: PathBuf,
+}
+
+impl Desk {
+    /// Writes the quarters as files, as a user would have them, and clears what an earlier demo left.
+    fn set_up(out: &Path, quarters: &[Quarter]) -> Result<Self> {
+        let desk = Self { out: out.to_path_buf(), model: out.join("bikes.pmf") };
+        for folder in ["data", "held-out", "predicted"] {
+            let folder = out.join(folder);
+            std::fs::create_dir_all(&folder)
+                .with_context(|| format!("cannot make the directory `{}`", folder.display()))?;
+        }
+        if desk.model.exists() {
+            std::fs::remove_file(&desk.model)?;
+        }
+        for quarter in quarters {
+            for (path, lines) in [
+                (desk.data(&quarter.name), &quarter.train.lines),
+                (desk.held_out(&quarter.name), &quarter.test.lines),
+            ] {
+                let text = format!("{}\n{lines}", bike::header());
+                std::fs::write(&path, text).with_context(|| format!("cannot write `{path}`"))?;
+            }
+        }
+        Ok(desk)
+    }
+
+    fn data(&self, quarter: &str) -> String {
+        self.out.join("data").join(format!("{quarter}.csv")).display().to_string()
+    }
+
+    fn held_out(&self, quarter: &str) -> String {
+        self.out.join("held-out").join(format!("{quarter}.csv")).display().to_string()
+    }
+
+    fn predicted(&self, quarter: &str) -> String {
+        self.out.join("predicted").join(format!("{quarter}.csv")).display().to_string()
+    }
+}
+
+/// Runs a command as if it had been typed, and shows it.
+fn run(arguments: &[String]) -> Result<()> {
+    if !voice().json && !voice().quiet {
+        let shown: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        print(&format!("\n$ pmfcl {}\n", folded(&shown)))?;
+    }
+    run_unseen(arguments)
+}
+
+/// Runs a command as if it had been typed.
+fn run_unseen(arguments: &[String]) -> Result<()> {
+    let whole = std::iter::once("pmfcl").chain(arguments.iter().map(String::as_str));
+    match Cli::try_parse_from(whole)?.command {
+        // Their documents are not the demo's.
+        Command::Learn(c) => c.learn().map(|done| done.tell()),
+        Command::Predict(c) => c.run(),
+        Command::Verify(c) if voice().json => c.check().map(|_| ()),
+        Command::Verify(c) => c.run(),
+        Command::Report(c) => c.write().map(|_| ()),
+        other => bail!("the demo has no use for {other:?}"),
+    }
+}
+
+/// A long list of files in the middle, shortened.
+fn folded(arguments: &[&str]) -> String {
+    if arguments.len() <= 8 {
+        return arguments.join(" ");
+    }
+    let (head, tail) = (&arguments[..4], &arguments[arguments.len() - 3..]);
+    format!("{} … {}", head.join(" "), tail.join(" "))
+}
+
+/// The first column of a CSV of predictions.
+fn numbers(path: &Path) -> Result<Vec<f64>> {
+    let text = std::fs::read_to_string(path)?;
+    text.lines().skip(1).map(|line| Ok(line.parse()?)).collect()
+}
+
 /// Everything the demo computes.
-struct Story {
+struct Story<'a> {
     names: Vec<String>,
-    learner: Learner,
+    learner: &'a Learner,
     /// Test RMSE at the end, a row for each quarter: joint, pmfcl, fine-tuned on the newest quarter.
     errors: Vec<[f64; 3]>,
     /// Test RMSE over all quarters so far, after each quarter: pmfcl, fine-tuned.
@@ -52,9 +158,10 @@ struct Story {
     last_only: Theta,
 }
 
-impl Story {
-    fn tell(quarters: &[Quarter]) -> Result<Self> {
+impl<'a> Story<'a> {
+    fn tell(quarters: &[Quarter], model: &'a Model, predicted: &[Vec<f64>]) -> Result<Self> {
         let d = bike::width();
+        // The same again in memory, for the models on the way.
         let mut learner = Learner::new(Settings::default())?;
         let mut over_time = Vec::new();
         let mut newest = Learner::new(Settings::default())?;
@@ -75,18 +182,18 @@ impl Story {
         learn(&mut joint, "all rows", &all)?;
         let mut gap = 0.0_f64;
         let mut errors = Vec::new();
-        for quarter in quarters {
+        for (quarter, ours) in quarters.iter().zip(predicted) {
             let x = Rows::new(&quarter.test.x, d)?;
-            let (ours, theirs) = (learner.predict(x)?, joint.predict(x)?);
+            let theirs = joint.predict(x)?;
             gap = ours.iter().zip(&theirs).fold(gap, |g, (a, b)| g.max((a - b).abs()));
             let y = &quarter.test.y;
-            errors.push([rmse(&theirs, y), rmse(&ours, y), rmse(&newest.predict(x)?, y)]);
+            errors.push([rmse(&theirs, y), rmse(ours, y), rmse(&newest.predict(x)?, y)]);
         }
         Ok(Self {
             names: quarters.iter().map(|q| q.name.clone()).collect(),
-            history: continual::history(&learner)?,
-            last_only: newest.model()?.theta.clone(),
-            learner,
+            history: continual::history(model.learner())?,
+            last_only: reordered(&newest.model()?.theta, model)?,
+            learner: model.learner(),
             errors,
             over_time,
             gap,
@@ -94,7 +201,7 @@ impl Story {
         })
     }
 
-    fn text(&self, pictures: &[PathBuf]) -> String {
+    fn text(&self, pictures: &[PathBuf], report: &Path) -> String {
         let mut table = Table::new(
             "Bike rentals per hour, learned quarter by quarter. Error is the root mean squared error on\n\
              held-out hours of each quarter, after all eight have been learned.",
@@ -152,10 +259,11 @@ impl Story {
         for picture in pictures {
             out.push_str(&format!("    {}\n", picture.display()));
         }
+        out.push_str(&format!("\n  Open the report: {}\n", report.display()));
         out
     }
 
-    fn json(&self, pictures: &[PathBuf]) -> serde_json::Value {
+    fn json(&self, pictures: &[PathBuf], report: &Path) -> serde_json::Value {
         let tasks = self.learner.tasks().unwrap_or_default();
         let rows: Vec<_> = tasks
             .iter()
@@ -173,6 +281,7 @@ impl Story {
             "state_bytes": self.learner.state_bytes(),
             "row_bytes": self.row_bytes,
             "mean_forgetting": self.learner.mean_forgetting().unwrap_or(0.0),
+            "report": report.display().to_string(),
             "pictures": pictures.iter().map(|p| p.display().to_string()).collect::<Vec<_>>(),
         })
     }
@@ -258,6 +367,17 @@ impl Story {
         }
         .into())
     }
+}
+
+/// Parameters in the bundled order of columns, in the order the model met its categories.
+fn reordered(theta: &Theta, model: &Model) -> Result<Theta> {
+    let names = bike::features();
+    let mut cells = vec![theta.cells()[0]];
+    for feature in model.schema.features() {
+        let at = names.iter().position(|name| *name == feature);
+        cells.push(theta.cells()[1 + at.with_context(|| format!("no column `{feature}`"))?]);
+    }
+    Ok(Theta::from_slice(&cells))
 }
 
 fn learn(learner: &mut Learner, name: &str, part: &Part) -> Result<()> {

@@ -106,8 +106,30 @@ pub(crate) struct Creation {
 /// A task to be learned: its name and files.
 type Job = (String, Files);
 
+/// What a run of `learn` has done.
+pub(crate) struct Done {
+    document: Value,
+    words: String,
+}
+
+impl Done {
+    /// Says it in words, where words are wanted.
+    pub(crate) fn tell(&self) {
+        if !voice().json && !voice().quiet {
+            // A closed pipe is no reason to fail after the work is done.
+            let _ = print(&self.words);
+        }
+    }
+}
+
 impl Learn {
     pub(crate) fn run(&self) -> Result<()> {
+        let done = self.learn()?;
+        answer(&done.document, &done.words)
+    }
+
+    /// Learns all tasks.
+    pub(crate) fn learn(&self) -> Result<Done> {
         let mut jobs = self.jobs()?;
         let wish = self.wish();
         // A new model looks at its first file more than once.
@@ -179,7 +201,7 @@ impl Learn {
             crate::terminal::bytes(model.state_bytes()),
             forgetting.map_or_else(String::new, |f| format!(", mean forgetting {}", short(f))),
         );
-        answer(&document, &words)
+        Ok(Done { document, words })
     }
 
     fn jobs(&self) -> Result<Vec<Job>> {

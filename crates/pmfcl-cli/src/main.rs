@@ -88,7 +88,7 @@ fn main() -> ExitCode {
         Command::Merge(c) => c.run(),
         Command::Export(c) => c.run(),
         Command::Verify(c) => c.run(),
-        Command::Demo(c) => c.run(cli.json),
+        Command::Demo(c) => c.run(),
         Command::Bench(c) => c.run(cli.json),
         Command::Completions(c) => c.run(),
         Command::Man(c) => c.run(),

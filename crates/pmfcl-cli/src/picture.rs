@@ -25,14 +25,20 @@ pub(crate) struct Report {
 
 impl Report {
     pub(crate) fn run(&self) -> Result<()> {
+        let bytes = self.write()?;
+        let document = json!({ "report": self.output.display().to_string(), "bytes": bytes });
+        answer(&document, &format!("report in {}\n", self.output.display()))
+    }
+
+    /// Writes the page; gives its size.
+    pub(crate) fn write(&self) -> Result<usize> {
         let (store, mut model) = Store::open(&self.model, Access::Read)?;
         store.load(&mut model)?;
         let title =
             self.model.file_name().map_or_else(String::new, |n| n.to_string_lossy().into_owned());
         let html = html(&model, &title)?;
         write(&self.output, html.as_bytes())?;
-        let document = json!({ "report": self.output.display().to_string(), "bytes": html.len() });
-        answer(&document, &format!("report in {}\n", self.output.display()))
+        Ok(html.len())
     }
 }
 

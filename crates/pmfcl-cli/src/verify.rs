@@ -17,8 +17,12 @@ pub(crate) struct Verify {
 }
 
 impl Verify {
+    pub(crate) fn check(&self) -> Result<pmfcl_file::Verified> {
+        Ok(pmfcl_file::verify(&self.model)?)
+    }
+
     pub(crate) fn run(&self) -> Result<()> {
-        let found = pmfcl_file::verify(&self.model)?;
+        let found = self.check()?;
         let document = json!({
             "ok": true,
             "tasks": found.tasks,
