@@ -6,25 +6,26 @@ PYTHON ?= python3
 VENV   := .venv
 TOOLS  := target/tools
 DENY   := $(TOOLS)/bin/cargo-deny
+PYTHONS := bench crates tests
 # A fixed seed: a gate must not be a lottery. `make search` looks with new ones.
 export PROPTEST_RNG_SEED ?= 1
 
-.PHONY: demo test bench fmt fmt-check lint rust-test doc-test docs deny python-lint search clean
+.PHONY: demo test bench fmt fmt-check lint rust-test doc-test docs deny python-lint onnx-test browser-test search soak fuzz clean
 
 demo:            ## the main job on bundled real data; pictures in ./pmfcl-demo
 	$(CARGO) run --release --quiet -p pmfcl-cli -- demo
 
-test: fmt-check lint rust-test doc-test docs python-lint deny  ## everything CI runs, in this order
+test: fmt-check lint rust-test doc-test docs python-lint onnx-test browser-test deny  ## everything CI runs, in this order
 
 bench:           ## speed, memory and accuracy; ratios, one run
 	$(CARGO) build --release --quiet -p pmfcl-cli
 	$(MAKE) --no-print-directory $(VENV)/peers
-	for name in kernels conditioning memory scaling; do \
+	for name in kernels conditioning memory scaling reading; do \
 	  PATH="$(CURDIR)/$(VENV)/bin:$$PATH" target/release/pmfcl bench $$name || exit 1; echo; done
 
 fmt:             ## format everything
 	$(CARGO) fmt --all
-	$(MAKE) --no-print-directory $(VENV)/ruff && $(VENV)/bin/ruff format bench crates && $(VENV)/bin/ruff check --fix bench crates
+	$(MAKE) --no-print-directory $(VENV)/ruff && $(VENV)/bin/ruff format $(PYTHONS) && $(VENV)/bin/ruff check --fix $(PYTHONS)
 
 fmt-check:
 	$(CARGO) fmt --all --check
@@ -45,10 +46,27 @@ docs:
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --quiet
 
 python-lint: $(VENV)/ruff
-	$(VENV)/bin/ruff format --check bench crates && $(VENV)/bin/ruff check bench crates
+	$(VENV)/bin/ruff format --check $(PYTHONS) && $(VENV)/bin/ruff check $(PYTHONS)
+
+# Exported models through onnxruntime: the same predictions on every loss and basis.
+onnx-test: $(VENV)/onnx
+	$(CARGO) build --quiet -p pmfcl-export --example cases
+	PMFCL_CASES=target/debug/examples/cases $(VENV)/bin/python -m pytest -q tests/onnx
+
+# The report page in headless Chromium, which is installed if it is not there and can be.
+browser-test: $(VENV)/browser
+	$(CARGO) build --quiet -p pmfcl-report --example pages
+	PMFCL_PAGES_EXAMPLE=target/debug/examples/pages $(VENV)/bin/python -m pytest -q tests/browser
 
 deny: $(DENY)
 	$(DENY) --log-level error check licenses bans sources
+
+soak:            ## 2,000 kills, and files far larger than memory; not a gate
+	$(CARGO) build --release -p pmfcl-cli
+	PMFCL_KILLS=2000 PMFCL_BIG=1 $(CARGO) test --release -p pmfcl-cli --test crash --test memory -- --include-ignored --nocapture
+
+fuzz:            ## a million executions of every fuzz target; not a gate
+	fuzz/run.sh
 
 search:          ## property tests with new seeds and many cases; not a gate
 	env -u PROPTEST_RNG_SEED PROPTEST_CASES=5000 $(CARGO) test --workspace --release --tests
@@ -62,9 +80,15 @@ $(VENV)/bin/python:
 $(VENV)/ruff: $(VENV)/bin/python
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check 'ruff==0.17.4' && touch $@
 
+$(VENV)/onnx: $(VENV)/bin/python tests/onnx/requirements.txt
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r tests/onnx/requirements.txt && touch $@
+
+$(VENV)/browser: $(VENV)/bin/python tests/browser/requirements.txt
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r tests/browser/requirements.txt && touch $@
+
 # Peers that benchmarks compare with.
 $(VENV)/peers: $(VENV)/bin/python
-	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check numpy scipy scikit-learn && touch $@
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check numpy scipy scikit-learn pyarrow polars && touch $@
 
 clean:
 	rm -rf target $(VENV) pmfcl-demo

@@ -4,6 +4,8 @@ use anyhow::Result;
 use clap::{Args, ValueEnum};
 use pmfcl_lab::{Table, conditioning, footprint, kernels, scaling};
 
+use crate::throughput;
+
 /// Measure speed, memory and accuracy against peers and the machine's own limit.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  pmfcl bench conditioning")]
@@ -13,6 +15,9 @@ pub(crate) struct Bench {
     /// How often each side is measured, in turns; the best counts.
     #[arg(long, default_value_t = 3, value_name = "N")]
     turns: usize,
+    /// Where large files are, or are to be put to be used again.
+    #[arg(long, value_name = "DIR")]
+    data: Option<std::path::PathBuf>,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -25,6 +30,8 @@ enum Name {
     Memory,
     /// The cost of one more task, and of a point of the front.
     Scaling,
+    /// Learning a wide Parquet and CSV file against reading it; needs Python with pyarrow and Polars.
+    Reading,
 }
 
 impl Bench {
@@ -40,6 +47,7 @@ impl Bench {
                 footprint::growth()?,
             ],
             Name::Scaling => vec![scaling::next_task(100)?, scaling::front_point(100)?],
+            Name::Reading => throughput::run(self.turns, self.data.as_deref())?,
         };
         crate::print(&if json { as_json(&tables) } else { as_text(&tables) })
     }

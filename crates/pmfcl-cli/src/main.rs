@@ -17,6 +17,7 @@ mod score;
 mod show;
 mod stream;
 mod terminal;
+mod throughput;
 mod verify;
 
 use std::process::ExitCode;

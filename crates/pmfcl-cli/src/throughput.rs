@@ -1,0 +1,125 @@
+//! `pmfcl bench reading`: learning a wide file against merely reading it with pyarrow and Polars.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::Instant;
+
+use anyhow::{Context as _, Result, bail};
+use pmfcl_lab::Table;
+
+const PEER: &str = include_str!("../../../bench/reading.py");
+const ROWS: usize = 1_000_000;
+const COLUMNS: usize = 64;
+
+/// Measures in turns, so that a slow spell of the machine hits both sides.
+pub(crate) fn run(turns: usize, data: Option<&Path>) -> Result<Vec<Table>> {
+    let own = tempfile::tempdir()?;
+    let directory = data.unwrap_or(own.path());
+    let mut peer = Peer::start()?;
+    let sizes = peer.ask(&format!("make {} {ROWS} {COLUMNS}", directory.display()))?;
+    let (parquet, csv) = (directory.join("wide.parquet"), directory.join("wide.csv"));
+    let mut best = [f64::INFINITY; 8];
+    for _ in 0..turns.max(1) {
+        let asked = |peer: &mut Peer, verb: &str, file: &Path| -> Result<f64> {
+            Ok(peer.ask(&format!("{verb} {} 1", file.display()))?.parse()?)
+        };
+        let seconds = [
+            asked(&mut peer, "columns", &parquet)?,
+            asked(&mut peer, "rows", &parquet)?,
+            learn(own.path(), &parquet, "qr")?,
+            learn(own.path(), &parquet, "gram")?,
+            asked(&mut peer, "polars", &csv)?,
+            asked(&mut peer, "arrow", &csv)?,
+            learn(own.path(), &csv, "qr")?,
+            learn(own.path(), &csv, "gram")?,
+        ];
+        for (b, s) in best.iter_mut().zip(seconds) {
+            *b = b.min(s);
+        }
+    }
+    let [columns, rows, parquet_qr, parquet_gram, polars, arrow, csv_qr, csv_gram] = best;
+    let mut table = Table::new(
+        &format!("Learning {ROWS} rows of {COLUMNS} columns, best of {turns} turns, seconds"),
+        &["file", "what", "seconds", "of the peer", "aim"],
+    );
+    let mut row = |file: &str, what: &str, seconds: f64, ratio: Option<f64>, aim: &str| {
+        let ratio = ratio.map_or_else(String::new, |r| format!("{r:.2}"));
+        table.row([
+            file.to_owned(),
+            what.to_owned(),
+            format!("{seconds:.3}"),
+            ratio,
+            aim.to_owned(),
+        ]);
+    };
+    row("parquet", "pyarrow: read columns", columns, None, "");
+    row("parquet", "pyarrow: read, hand over row-major", rows, None, "");
+    row("parquet", "pmfcl learn, qr", parquet_qr, Some(parquet_qr / rows), "≤ 1");
+    row("parquet", "pmfcl learn, gram", parquet_gram, Some(parquet_gram / rows), "≤ 0.5");
+    row("csv", "pyarrow: read_csv", arrow, None, "");
+    row("csv", "Polars: read_csv", polars, None, "");
+    row("csv", "pmfcl learn, qr", csv_qr, Some(csv_qr / polars), "≤ 1.25");
+    row("csv", "pmfcl learn, gram", csv_gram, Some(csv_gram / polars), "≤ 1.25");
+    table.note(format!("bytes of the files (parquet, csv): {sizes}"));
+    table.note("pmfcl: the whole command, from start to a model file that is safe on disk");
+    Ok(vec![table])
+}
+
+/// Seconds of a whole `pmfcl learn`.
+fn learn(directory: &Path, file: &Path, accumulator: &str) -> Result<f64> {
+    let model: PathBuf = directory.join("bench.pmf");
+    if model.exists() {
+        std::fs::remove_file(&model)?;
+    }
+    let start = Instant::now();
+    let status = Command::new(std::env::current_exe()?)
+        .arg("learn")
+        .arg(&model)
+        .arg(file)
+        .args(["--target", "y", "--accumulator", accumulator, "--quiet"])
+        .stdout(Stdio::null())
+        .status()?;
+    if !status.success() {
+        bail!("pmfcl learn {} failed", file.display());
+    }
+    Ok(start.elapsed().as_secs_f64())
+}
+
+struct Peer {
+    child: Child,
+    out: BufReader<ChildStdout>,
+}
+
+impl Peer {
+    fn start() -> Result<Self> {
+        let mut child = Command::new("python3")
+            .args(["-c", PEER])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .context("python3 does not start")?;
+        let out = child.stdout.take().context("python3 has no output")?;
+        Ok(Self { child, out: BufReader::new(out) })
+    }
+
+    fn ask(&mut self, request: &str) -> Result<String> {
+        let input = self.child.stdin.as_mut().context("python3 has no input")?;
+        writeln!(input, "{request}")?;
+        let mut line = String::new();
+        self.out.read_line(&mut line)?;
+        if line.trim().is_empty() {
+            bail!(
+                "the peer did not answer `{request}`; it needs Python with numpy, pyarrow and polars"
+            );
+        }
+        Ok(line.trim().to_owned())
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
