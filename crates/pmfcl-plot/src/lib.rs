@@ -74,7 +74,7 @@ pub use heat::{CellText, HeatMap};
 pub use legend::Legend;
 pub use lines::{Lines, On, Rule};
 pub use mark::{Dash, Marker};
-pub use pen::Size;
+pub use pen::{Escaped, Size};
 #[cfg(feature = "png")]
 pub use png::{FONT_LICENSE, LONGEST, PngError, png};
 pub use ramp::Ramp;

@@ -362,8 +362,10 @@ impl fmt::Display for Num {
     }
 }
 
-/// A text that cannot be taken for markup; characters XML forbids become `�`.
-pub(crate) struct Escaped<'a>(pub(crate) &'a str);
+/// A text that cannot be taken for markup, in content or between quotes; control characters and those XML forbids
+/// become `�`.
+#[derive(Debug, Clone, Copy)]
+pub struct Escaped<'a>(pub &'a str);
 
 impl fmt::Display for Escaped<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -375,7 +377,7 @@ impl fmt::Display for Escaped<'_> {
                 '"' => f.write_str("&quot;")?,
                 '\'' => f.write_str("&#39;")?,
                 '\t' | '\n' | '\r' => f.write_char(' ')?,
-                '\0'..=' ' if c != ' ' => f.write_char('\u{FFFD}')?,
+                c if c.is_control() => f.write_char('\u{FFFD}')?,
                 '\u{FFFE}' | '\u{FFFF}' => f.write_char('\u{FFFD}')?,
                 c => f.write_char(c)?,
             }

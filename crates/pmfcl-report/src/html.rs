@@ -1,27 +1,9 @@
 //! Text that stays text: names come from files, and nobody knows what is in them.
 
-use std::fmt::{self, Write as _};
+use std::fmt;
 
-/// A text that cannot be taken for markup, in content or between quotes; control characters become `�`.
-pub(crate) struct Text<'a>(pub(crate) &'a str);
-
-impl fmt::Display for Text<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for c in self.0.chars() {
-            match c {
-                '&' => f.write_str("&amp;")?,
-                '<' => f.write_str("&lt;")?,
-                '>' => f.write_str("&gt;")?,
-                '"' => f.write_str("&quot;")?,
-                '\'' => f.write_str("&#39;")?,
-                '\t' | '\n' | '\r' => f.write_char(' ')?,
-                c if c.is_control() => f.write_char('\u{fffd}')?,
-                c => f.write_char(c)?,
-            }
-        }
-        Ok(())
-    }
-}
+/// A text that cannot be taken for markup, in content or between quotes.
+pub(crate) use pmfcl_plot::Escaped as Text;
 
 /// Characters of a name in running text and tables; the whole is shown where the pointer rests.
 const LONGEST: usize = 48;
