@@ -87,6 +87,18 @@ pub(crate) fn summarize(files: &Files, recipe: &Recipe<'_>) -> Result<(Vec<TaskS
     Ok((done, total))
 }
 
+/// Room to lay rows out on, kept from piece to piece: fresh memory costs as much as filling it.
+#[derive(Default)]
+struct Bench {
+    x: Vec<f64>,
+    y: Vec<f64>,
+    all: Vec<f64>,
+}
+
+thread_local! {
+    static BENCH: std::cell::Cell<Bench> = std::cell::Cell::default();
+}
+
 impl Recipe<'_> {
     /// The tasks of one batch.
     fn parts(
@@ -139,9 +151,10 @@ impl Recipe<'_> {
         let leaf = summarizer.leaf_rows();
         let count = listed.map_or(batch.rows, <[usize]>::len);
         let row_of = |i: usize| listed.map_or(i, |rows| rows[i]);
-        let (mut x, mut y, mut all) = (Vec::new(), Vec::new(), Vec::new());
+        let mut bench = BENCH.take();
+        let Bench { x, y, all } = &mut bench;
         if listed.is_some() {
-            encoder.write(batch, encoded, (0, batch.rows), &mut all);
+            encoder.write(batch, encoded, (0, batch.rows), all);
         }
         let mut from = 0;
         while from < count {
@@ -152,7 +165,7 @@ impl Recipe<'_> {
                     x.extend_from_slice(&all[row_of(i) * encoded.width..][..encoded.width]);
                 }
             } else {
-                encoder.write(batch, encoded, (from, to), &mut x);
+                encoder.write(batch, encoded, (from, to), x);
             }
             y.clear();
             y.resize((to - from) * width, 0.0);
@@ -160,10 +173,11 @@ impl Recipe<'_> {
                 targets.write(row_of(i), row);
             }
             summarizer
-                .add(Rows::new(&x, encoded.width)?, Rows::new(&y, width)?, None)
+                .add(Rows::new(x, encoded.width)?, Rows::new(y, width)?, None)
                 .map_err(|e| blame(source, batch, &row_of, e))?;
             from = to;
         }
+        BENCH.set(bench);
         summarizer.finish().map_err(|e| blame(source, batch, &row_of, e))
     }
 }
