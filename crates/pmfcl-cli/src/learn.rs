@@ -15,7 +15,7 @@ use pmfcl_ingest::{Files, IngestError, Learning, Wish, choose_columns, learn_tas
 use serde_json::{Value, json};
 
 use crate::data::{Reading, expand, task_name};
-use crate::terminal::{Progress, answer, detail, grouped, note, print, short, voice};
+use crate::terminal::{Progress, answer, closed_pipe, detail, grouped, note, print, short, voice};
 
 /// Learn data files, each as a task. Creates MODEL if there is none.
 #[derive(Debug, Args)]
@@ -141,8 +141,15 @@ impl Learn {
         } else {
             (None, self.creation.model(&jobs[0].1, &wish, &self.model)?)
         };
+        if self.task_column.is_none() {
+            check_names(&jobs, &model)?;
+        }
+        let several = model.classifier().is_some_and(|c| c.settings().loss == ClassLoss::Logistic);
         let mut told: Vec<Value> = Vec::new();
-        for (name, files) in &jobs {
+        for (name, files) in &mut jobs {
+            // Log-loss looks at its rows more than once.
+            let _spooled = if several { spool(files)? } else { None };
+            let (name, files) = (&*name, &*files);
             let progress = Progress::over(files, name);
             let learning = Learning {
                 files,
@@ -347,6 +354,21 @@ impl Creation {
     }
 }
 
+/// A name that is taken is told before anything is read.
+fn check_names(jobs: &[Job], model: &Model) -> Result<()> {
+    for (i, (name, _)) in jobs.iter().enumerate() {
+        if jobs[..i].iter().any(|(other, _)| other == name) {
+            bail!(
+                "two of the files would be the task `{name}`; learn one of them alone with --name"
+            );
+        }
+        if model.learner().names().any(|known| known == name) {
+            return Err(pmfcl::Error::DuplicateTask { name: name.clone() }.into());
+        }
+    }
+    Ok(())
+}
+
 /// Puts what comes on stdin into a file that lasts as long as the directory given back.
 fn spool(files: &mut Files) -> Result<Option<tempfile::TempDir>> {
     let Some(pipe) = files.paths.iter_mut().find(|p| p.as_os_str() == "-") else { return Ok(None) };
@@ -384,11 +406,13 @@ fn tell(model: &Model, name: &str) -> Result<Value> {
         let tail = loss.map_or_else(String::new, |l| {
             format!(", loss {} (its own best {})", short(l), short(record.min_loss))
         });
-        print(&format!(
+        let told = print(&format!(
             "learned {name}: {} samples, rank {}{tail}\n",
             grouped(record.samples),
             record.rank
-        ))?;
+        ));
+        // Where nobody listens any more, learning goes on.
+        told.or_else(|error| if closed_pipe(&error) { Ok(()) } else { Err(error) })?;
     }
     Ok(json!({ "name": name, "samples": record.samples, "rank": record.rank, "loss": loss }))
 }

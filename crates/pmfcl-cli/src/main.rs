@@ -24,7 +24,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use terminal::{Voice, print, say, set_voice};
+use terminal::{Voice, closed_pipe, print, say, set_voice};
 
 /// Continual learning that equals joint training: learn files one after the other, keep summaries instead of rows.
 #[derive(Debug, Parser)]
@@ -102,12 +102,4 @@ fn main() -> ExitCode {
             ExitCode::from(1)
         }
     }
-}
-
-/// A reader that has seen enough is not an error.
-fn closed_pipe(error: &anyhow::Error) -> bool {
-    error
-        .chain()
-        .filter_map(|e| e.downcast_ref::<std::io::Error>())
-        .any(|e| e.kind() == std::io::ErrorKind::BrokenPipe)
 }

@@ -10,7 +10,7 @@ use pmfcl_plot::{Theme, png};
 use pmfcl_report::{FrontPoint, Pair, Subject, page};
 use serde_json::{Value, json};
 
-use crate::terminal::{answer, note, short};
+use crate::terminal::{answer, cut, note, short};
 
 /// Write one HTML page that shows what was learned, forgotten and traded off.
 #[derive(Debug, Args)]
@@ -126,7 +126,7 @@ impl FrontOf {
 
 fn words(pair: &Pair) -> String {
     let mut table = Table::new(
-        &format!("Front of {} and {}", pair.a, pair.b),
+        &format!("Front of {} and {}", cut(&pair.a, 32), cut(&pair.b, 32)),
         &["point", "weight of the first", "its loss", "loss of the second"],
     );
     let mut row = |name: &str, weight: Option<f64>, a: f64, b: f64| {

@@ -122,6 +122,7 @@ struct Sink {
     file: Option<(tempfile::NamedTempFile, PathBuf)>,
     rows: Vec<Value>,
     count: u64,
+    headed: bool,
 }
 
 impl Sink {
@@ -140,12 +141,17 @@ impl Sink {
             Some((draft, _)) => Box::new(std::io::BufWriter::new(draft.reopen()?)),
             None => Box::new(std::io::BufWriter::new(std::io::stdout())),
         };
-        let mut sink = Self { columns: columns.to_vec(), out, file, rows: Vec::new(), count: 0 };
-        if !sink.json() {
-            let header: Vec<String> = columns.iter().map(|c| quoted(c)).collect();
-            writeln!(sink.out, "{}", header.join(","))?;
+        Ok(Self { columns: columns.to_vec(), out, file, rows: Vec::new(), count: 0, headed: false })
+    }
+
+    /// The names of the columns go before the first rows, so that data refused at once leaves nothing behind.
+    fn head(&mut self) -> Result<()> {
+        if !self.headed && !self.json() {
+            let header: Vec<String> = self.columns.iter().map(|c| quoted(c)).collect();
+            writeln!(self.out, "{}", header.join(","))?;
         }
-        Ok(sink)
+        self.headed = true;
+        Ok(())
     }
 
     /// JSON goes to stdout; a file named is always CSV.
@@ -154,6 +160,7 @@ impl Sink {
     }
 
     fn put(&mut self, part: &Predicted) -> Result<()> {
+        self.head()?;
         let width = self.columns.len();
         let json = self.json();
         match part {
@@ -192,6 +199,7 @@ impl Sink {
     }
 
     fn finish(mut self) -> Result<()> {
+        self.head()?;
         if self.json() {
             let document = json!({ "columns": self.columns, "predictions": self.rows });
             writeln!(self.out, "{document}")?;

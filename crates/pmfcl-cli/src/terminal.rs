@@ -58,6 +58,14 @@ pub(crate) fn print(text: &str) -> Result<()> {
     Ok(())
 }
 
+/// A reader that has seen enough is not an error.
+pub(crate) fn closed_pipe(error: &anyhow::Error) -> bool {
+    error
+        .chain()
+        .filter_map(|e| e.downcast_ref::<std::io::Error>())
+        .any(|e| e.kind() == std::io::ErrorKind::BrokenPipe)
+}
+
 /// The result of a command: a JSON document where one was asked for, words otherwise.
 pub(crate) fn answer(document: &serde_json::Value, words: &str) -> Result<()> {
     match voice() {

@@ -266,7 +266,9 @@ impl Store {
     /// Everything SQLite itself finds wrong, page by page.
     pub(crate) fn integrity(&self) -> Result<Vec<String>> {
         let lines: Vec<String> = self.query("PRAGMA integrity_check(20)", 0, |row| row.get(0))?;
-        Ok(lines.into_iter().filter(|line| line != "ok").collect())
+        // A finding may come with a heading in a line of its own.
+        let lines = lines.iter().flat_map(|finding| finding.lines());
+        Ok(lines.filter(|l| *l != "ok" && !l.starts_with("***")).map(str::to_owned).collect())
     }
 
     pub(crate) fn damaged(&self, what: String) -> FileError {

@@ -206,6 +206,19 @@ fn learn_tables(
         let labels = Labels::from_codes(&codes, &classes)?;
         if let Learned::Classification(classifier) = &mut model.learned {
             let file = files.paths[0].display().to_string();
+            let known = classifier.classes();
+            if let Some(new) = classes.iter().find(|c| !known.is_empty() && !known.contains(c)) {
+                return Err(IngestError::Column {
+                    file,
+                    what: format!(
+                        "column '{}' has the class '{new}', which the model does not know; log-loss \
+                         has to know all classes from the start: make the model with --classes {},{new}, \
+                         or with --loss gaussian",
+                        model.schema.targets[0],
+                        known.join(","),
+                    ),
+                });
+            }
             classifier
                 .learn_weighted(&name, Rows::new(&x, d)?, &labels, None, learning.weight)
                 .map_err(|e| IngestError::at(&file, |row| row, e))?;
