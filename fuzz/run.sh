@@ -3,9 +3,9 @@
 #
 #   fuzz/run.sh TARGET [RUNS [OPTION...]]     TARGET: summary, model, values, csv, npy, idx, columnar, basis
 #
-# RUNS is 1000000 unless given; OPTIONs go to libFuzzer (-jobs=2, -seed=7, or a file to try again).
+# RUNS is 1000000 unless given, or a file to try again; OPTIONs go to libFuzzer (-jobs=2, -seed=7).
 # New inputs are kept in fuzz/found/TARGET, those that fail in fuzz/artifacts/TARGET; git ignores both.
-# `fuzz/run.sh TARGET merge` puts what is new, minimised, into fuzz/corpus/TARGET.
+# `fuzz/run.sh TARGET merge` puts the fewest of them that reach all code reached into fuzz/corpus/TARGET.
 set -eu
 
 target=${1:?"usage: fuzz/run.sh TARGET [RUNS [OPTION...]]"}
@@ -13,6 +13,7 @@ runs=${2:-1000000}
 [ $# -ge 2 ] && shift 2 || shift
 
 here=$(cd "$(dirname "$0")" && pwd)
+[ -f "$runs" ] && runs=$(realpath "$runs")
 cd "$here"
 case $target in
     csv | basis) longest=512 ;;
@@ -34,8 +35,11 @@ RUSTFLAGS="-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
 program="$here/target/$host/release/$target"
 
 mkdir -p "artifacts/$target" "found/$target" "corpus/$target"
-if [ "$runs" = merge ]; then
-    exec "$program" -merge=1 -max_len="$longest" -timeout=10 "corpus/$target" "found/$target"
+if [ -f "$runs" ]; then
+    exec "$program" "$runs"
+elif [ "$runs" = merge ]; then
+    exec "$program" -set_cover_merge=1 -use_counters=0 -max_len="$longest" -timeout=10 \
+        "corpus/$target" "found/$target"
 fi
 exec "$program" -runs="$runs" -max_len="$longest" -rss_limit_mb=1024 -timeout=10 -print_final_stats=1 \
     -artifact_prefix="artifacts/$target/" "$@" "found/$target" "corpus/$target"
