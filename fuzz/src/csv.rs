@@ -15,7 +15,7 @@ pub fn run(bytes: &[u8]) {
         let pipe = Box::new(Trickle(Cursor::new(text.to_vec())));
         Source::from_reader(name, pipe, options)
     };
-    table::go_through(&way, &[&at_once, &trickle]);
+    table::go_through(&way, table::Found::ByUs, &[&at_once, &trickle]);
 }
 
 /// Seven bytes at a time.

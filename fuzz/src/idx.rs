@@ -11,7 +11,7 @@ pub fn run(bytes: &[u8]) {
     let Some((way, file)) = table::way(bytes) else { return };
     let file = if way.second { gzip(file) } else { file.to_vec() };
     let open = |options: &Options| Source::from_bytes("x-idx3-ubyte", file.clone(), options);
-    table::go_through(&way, &[&open]);
+    table::go_through(&way, table::Found::ByUs, &[&open]);
 }
 
 /// In gzip, stored in one block.

@@ -110,6 +110,7 @@ impl Place {
         let scratch = RefCell::new(Connection::open_in_memory().expect("a database in memory"));
         let mut place = Self { path, bases: Vec::new(), scratch };
         place.bases = models().iter().map(|model| place.base(model)).collect();
+        place.clear();
         place
     }
 

@@ -9,5 +9,5 @@ pub fn run(bytes: &[u8]) {
     let Some((way, file)) = table::way(bytes) else { return };
     let name = if way.second { "x.npz" } else { "x.npy" };
     let open = |options: &Options| Source::from_bytes(name, file.to_vec(), options);
-    table::go_through(&way, &[&open]);
+    table::go_through(&way, table::Found::ByUs, &[&open]);
 }

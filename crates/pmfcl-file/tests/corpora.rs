@@ -23,3 +23,8 @@ fn replay(target: &str, run: fn(&[u8])) {
 fn models() {
     replay("model", model::run);
 }
+
+#[test]
+fn values() {
+    replay("values", model::values);
+}
