@@ -41,14 +41,13 @@ pub fn way(bytes: &[u8]) -> Option<(Way, &[u8])> {
     Some((Way { options, form, piece_rows, second: bits & 0x40 != 0 }, rest))
 }
 
+/// A way to open the table.
+pub type Open<'a> = &'a dyn Fn(&Options) -> Result<Source, ReadError>;
+
 /// Opens a table by each way in `open`, which all lead to the same bytes, and goes through it whole and in pieces,
 /// one by one and together. Where damage is `found` by the decoders of others, how much is decoded at a time
 /// may tell whether they find it; else it must be found either way or not at all.
-pub fn go_through(
-    way: &Way,
-    found: Found,
-    open: &[&dyn Fn(&Options) -> Result<Source, ReadError>],
-) {
+pub fn go_through(way: &Way, found: Found, open: &[Open<'_>]) {
     let pieces = Options { piece_rows: Some(way.piece_rows), ..way.options.clone() };
     let opened: Vec<Result<Source, ReadError>> =
         open.iter().flat_map(|open| [open(&way.options), open(&pieces)]).collect();

@@ -42,13 +42,14 @@ fn skip(rest: &mut &[u8], kind: u8, depth: usize) -> Option<()> {
         },
         STRUCT => loop {
             let head = byte(rest)?;
-            if head & 15 == 0 {
+            let (step, kind) = (head >> 4, head & 15);
+            if kind == 0 {
                 return Some(());
             }
-            if head >> 4 == 0 {
+            if step == 0 {
                 varint(rest)?;
             }
-            skip(rest, head & 15, depth)?;
+            skip(rest, kind, depth)?;
         },
         13 => advance(rest, 16),
         _ => None,

@@ -16,8 +16,8 @@ fn replay(target: &str, run: fn(&[u8])) {
     files.sort();
     assert!(files.len() > 5, "no corpus of {target}");
     for file in files {
-        println!("{}", file.display());
-        run(&std::fs::read(&file).unwrap());
+        let bytes = std::fs::read(&file).unwrap();
+        assert!(std::panic::catch_unwind(|| run(&bytes)).is_ok(), "{}", file.display());
     }
 }
 
