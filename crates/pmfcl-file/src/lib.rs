@@ -38,5 +38,7 @@ pub use error::FileError;
 pub use model::{Learned, Model};
 pub use schema::{Column, ColumnKind, Input, Others, Schema};
 pub use store::{Access, Change, ModelFile, Result, Store};
+#[doc(hidden)]
+pub use store::{TaskRow, assemble};
 pub use verify::{Verified, verify};
 pub use words::Word;

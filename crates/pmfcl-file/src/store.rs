@@ -30,6 +30,7 @@ use crate::layout::{self, APPLICATION, PAGE, Seal, TABLES, VERSION};
 use crate::model::{Learned, Model};
 use crate::schema::Schema;
 use crate::settings::{self, Found};
+use crate::verify;
 
 /// How long a reader waits for a commit, and a writer for a reader.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -656,12 +657,9 @@ impl Stored {
                     bytes: size(5)?,
                 })
             };
+            let blob = |i: usize| row.get::<_, Option<Vec<u8>>>(i).map_err(read);
             let note: Option<String> = row.get(6).map_err(read)?;
-            let mut note = note
-                .map_or_else(|| Ok(TaskNote::default()), |text| read_note(&text))
-                .map_err(|e| damaged(&e))?;
-            note.moments = numbers(row.get(7).map_err(read)?).map_err(damaged)?;
-            note.losses = numbers(row.get(8).map_err(read)?).map_err(damaged)?;
+            let note = read_note(note.as_deref(), blob(7)?, blob(8)?).map_err(|e| damaged(&e))?;
             if size(10).map_err(read)? != tasks.len() {
                 return Err(damaged("tasks are missing from its list"));
             }
@@ -806,17 +804,65 @@ impl Stored {
     }
 }
 
-fn numbers(bytes: Option<Vec<u8>>) -> Result<Option<Vec<f64>>, &'static str> {
+fn numbers(bytes: Option<Vec<u8>>) -> Result<Option<Vec<f64>>, String> {
     match bytes {
         None => Ok(None),
-        Some(bytes) => layout::from_bytes(&bytes).map(Some).ok_or("numbers of a task are cut off"),
+        Some(bytes) => {
+            let numbers = layout::from_bytes(&bytes);
+            numbers.map(Some).ok_or_else(|| "numbers of a task are cut off".to_owned())
+        }
     }
 }
 
-fn read_note(text: &str) -> Result<TaskNote, String> {
-    let value: Value =
-        serde_json::from_str(text).map_err(|e| format!("the note of a task: {e}"))?;
-    let counts = serde_json::from_value(value["counts"].clone())
-        .map_err(|e| format!("the class counts of a task: {e}"))?;
-    Ok(TaskNote { counts, separable: value["separable"].as_bool(), moments: None, losses: None })
+fn read_note(
+    text: Option<&str>,
+    moments: Option<Vec<u8>>,
+    losses: Option<Vec<u8>>,
+) -> Result<TaskNote, String> {
+    let mut note = TaskNote::default();
+    if let Some(text) = text {
+        let value: Value =
+            serde_json::from_str(text).map_err(|e| format!("the note of a task: {e}"))?;
+        note.counts = serde_json::from_value(value["counts"].clone())
+            .map_err(|e| format!("the class counts of a task: {e}"))?;
+        note.separable = value["separable"].as_bool();
+    }
+    note.moments = numbers(moments)?;
+    note.losses = numbers(losses)?;
+    Ok(note)
+}
+
+/// What a row of `task` holds, as it lies there.
+#[doc(hidden)]
+#[derive(Debug, Clone)]
+pub struct TaskRow {
+    pub record: TaskRecord,
+    pub note: Option<String>,
+    pub moments: Option<Vec<u8>>,
+    pub losses: Option<Vec<u8>>,
+}
+
+/// The model that these rows make, by the same code that opens, loads and verifies a file. For fuzzing, where
+/// a file for each try would cost fifty times as much.
+#[doc(hidden)]
+pub fn assemble(
+    values: std::collections::BTreeMap<String, Vec<u8>>,
+    tasks: Vec<TaskRow>,
+    summaries: Vec<Summary>,
+) -> Result<Model, String> {
+    let mut rows = Vec::with_capacity(tasks.len());
+    for task in tasks {
+        rows.push((task.record, read_note(task.note.as_deref(), task.moments, task.losses)?));
+    }
+    let held = if values.contains_key("pool") { Vec::new() } else { summaries.clone() };
+    let mut model = Stored { generation: 0, values, tasks: rows, held }.build()?;
+    if model.learner().away() > 0 {
+        match &mut model.learned {
+            Learned::Regression(learner) => learner.supply(summaries),
+            Learned::Classification(classifier) => classifier.supply(summaries),
+        }
+        .map_err(|e| e.to_string())?;
+    }
+    verify::follows(Path::new("a model"), &model).map_err(|e| e.to_string())?;
+    Ok(model)
 }

@@ -50,9 +50,8 @@ pub fn verify(path: &Path) -> Result<Verified> {
     if !file.model().learner().is_folded() {
         checks.push(format!("check numbers and form of {tasks} summaries"));
     }
-    least_losses(&file)?;
+    follows(path, file.model())?;
     checks.push("records agree with the summaries".to_owned());
-    solved_again(&file)?;
     checks.push("pool and solution follow from the memory".to_owned());
     let bytes = std::fs::metadata(path).map_or(0, |m| m.len());
     Ok(Verified { tasks, bytes, checks })
@@ -63,9 +62,19 @@ fn exact(model: &Model) -> bool {
     model.classifier().is_none_or(|c| c.settings().loss != ClassLoss::Logistic)
 }
 
-fn least_losses(file: &ModelFile) -> Result<()> {
-    let learner = file.model().learner();
-    if !exact(file.model()) {
+/// Whether records, pool and solution are those of the memory.
+pub(crate) fn follows(path: &Path, model: &Model) -> Result<()> {
+    least_losses(path, model)?;
+    solved_again(path, model)
+}
+
+fn damaged(path: &Path, what: String) -> FileError {
+    FileError::Damaged(path.to_path_buf(), what)
+}
+
+fn least_losses(path: &Path, model: &Model) -> Result<()> {
+    let learner = model.learner();
+    if !exact(model) {
         return Ok(());
     }
     for (summary, record) in learner.at_hand().iter().zip(learner.records()) {
@@ -73,15 +82,15 @@ fn least_losses(file: &ModelFile) -> Result<()> {
         let size = summary.loss(&zero)?.abs();
         if (summary.min_loss() - record.min_loss).abs() > SAME * size {
             let what = format!("the least loss of `{}` is not its summary's", record.name);
-            return Err(file.damaged(what));
+            return Err(damaged(path, what));
         }
     }
     Ok(())
 }
 
 /// Pools and solves anew, and compares the losses of both solutions under the new pool.
-fn solved_again(file: &ModelFile) -> Result<()> {
-    let mut model = file.model().clone();
+fn solved_again(path: &Path, model: &Model) -> Result<()> {
+    let mut model = model.clone();
     let old = match model.learner().model() {
         Ok(solution) => solution.theta.clone(),
         Err(_) => return Ok(()),
@@ -117,10 +126,10 @@ fn solved_again(file: &ModelFile) -> Result<()> {
     let same_pool = near(kept.loss(&zero)?, pooled.loss(&zero)?)
         && near(loss(&kept, new)?, loss(&pooled, new)?);
     if !same_pool {
-        return Err(file.damaged("the pool is not the sum of the summaries".to_owned()));
+        return Err(damaged(path, "the pool is not the sum of the summaries".to_owned()));
     }
     if !near(loss(&pooled, &old)?, loss(&pooled, new)?) {
-        return Err(file.damaged("the solution is not the one the memory gives".to_owned()));
+        return Err(damaged(path, "the solution is not the one the memory gives".to_owned()));
     }
     Ok(())
 }

@@ -33,6 +33,7 @@ mod date;
 mod dense;
 mod error;
 mod field;
+mod footer;
 mod idx;
 mod ipc;
 mod number;

@@ -202,12 +202,27 @@ impl Length for Store {
     }
 }
 
+/// Reads a store in which more must come: at its end is an error. The parser of page headers skips bytes that
+/// are not there without noticing, as often as a broken header says.
+pub(crate) struct More(StoreReader);
+
+impl Read for More {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        match self.0.read(buf)? {
+            0 if !buf.is_empty() => {
+                Err(io::Error::new(io::ErrorKind::UnexpectedEof, "a page is cut off"))
+            }
+            n => Ok(n),
+        }
+    }
+}
+
 impl ChunkReader for Store {
-    type T = BufReader<StoreReader>;
+    type T = BufReader<More>;
 
     fn get_read(&self, start: u64) -> ParquetResult<Self::T> {
         // Page headers are some dozens of bytes.
-        Ok(BufReader::with_capacity(512, self.reader(start)))
+        Ok(BufReader::with_capacity(512, More(self.reader(start))))
     }
 
     fn get_bytes(&self, start: u64, length: usize) -> ParquetResult<Bytes> {

@@ -23,11 +23,11 @@ impl Theta {
     /// # Errors
     /// When there are not `m · p` numbers.
     pub fn from_columns(m: usize, p: usize, cells: Vec<f64>) -> Result<Self> {
-        if cells.len() != m * p {
+        if m.checked_mul(p) != Some(cells.len()) {
             return Err(Error::Shape {
                 what: "theta",
                 unit: "numbers",
-                expected: m * p,
+                expected: m.saturating_mul(p),
                 found: cells.len(),
             });
         }

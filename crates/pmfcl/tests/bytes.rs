@@ -2,7 +2,7 @@
 
 mod support;
 
-use pmfcl::{Error, Summary};
+use pmfcl::{Error, Summary, Theta};
 use pmfcl_oracle::Draw;
 use proptest::prelude::*;
 use support::Table;
@@ -81,6 +81,30 @@ fn a_crafted_summary_that_is_valid_is_read() {
     assert_eq!((s.width(), s.targets(), s.rank()), (2, 1, 1));
     let at = s.loss(&pmfcl::Theta::from_slice(&[100.0, 2.0])).unwrap();
     assert!((at - ((3.0 * 2.0 - 4.0f64).powi(2) + 5.0) / 14.0).abs() < 1e-15);
+}
+
+#[test]
+fn what_overflows_is_an_error_and_no_infinity() {
+    // Valid numbers whose squares are not: found by fuzzing.
+    let huge = craft(2, 1, 2.0, &[0, 1], &[2.0, 1e200, 1e200, 2.0, 1e200, 0.25, 1.0]);
+    let huge = Summary::from_bytes(&huge).unwrap();
+    for theta in [Theta::zeros(2, 1), Theta::from_slice(&[1.0, 1.0])] {
+        assert!(matches!(huge.loss(&theta), Err(Error::Range { what: "the forgetting", .. })));
+        assert!(huge.gradient(&theta).map_or(true, |g| g.is_finite()));
+    }
+    assert!(huge.gradient(&Theta::from_slice(&[1.0, 1e200])).is_err());
+    let full = craft(1, 1, 2.0, &[0], &[1e308, 1e308, 1e308, 1e308]);
+    let full = Summary::from_bytes(&full).unwrap();
+    assert_eq!(full.merge(&full), Err(Error::Overflow { column: 1 }));
+    assert!(matches!(full.scale(4.0), Err(Error::Range { what: "scale", .. })));
+    let few = Summary::from_bytes(&craft(1, 1, 5e-324, &[0], &[1.0, 1.0, 1.0, 1.0])).unwrap();
+    assert!(matches!(few.scale(0.25), Err(Error::Range { what: "scale", .. })));
+}
+
+#[test]
+fn a_shape_whose_product_overflows_is_no_shape() {
+    let side = 1 << (usize::BITS / 2);
+    assert!(Theta::from_columns(side, side, Vec::new()).is_err());
 }
 
 #[test]

@@ -26,7 +26,7 @@ use crate::field::Found;
 use crate::scan::{Format, Pass, Piece, Ranges, guarded, piece_rows};
 use crate::source::Contents;
 use crate::store::Store;
-use crate::{Batch, Options, ReadError};
+use crate::{Batch, Options, ReadError, footer};
 
 const FORMAT: &str = "Parquet";
 
@@ -44,6 +44,13 @@ pub(crate) fn open(file: &str, store: Store, options: &Options) -> Result<Conten
     }
     if len < 12 || store.bytes(len - 4, 4).map_err(io)? != b"PAR1"[..] {
         return Err(damaged("its end is missing; the file was cut off".into()));
+    }
+    let tail = store.bytes(len - 8, 4).map_err(io)?;
+    let footer = u64::from(u32::from_le_bytes([tail[0], tail[1], tail[2], tail[3]]));
+    let at = (len - 8).checked_sub(footer).filter(|at| *at >= 4);
+    let at = at.ok_or_else(|| damaged("its footer is longer than the file".into()))?;
+    if !footer::is_sound(&store.bytes(at, footer as usize).map_err(io)?) {
+        return Err(damaged("its footer is not the one of a Parquet file".into()));
     }
     let meta = guarded(|| ArrowReaderMetadata::load(&store, ArrowReaderOptions::new()))
         .map_err(&damaged)?

@@ -38,7 +38,11 @@ impl Classifier {
     /// # Errors
     /// When nothing has been learned.
     pub fn tasks(&self) -> Result<Vec<ClassTask>> {
-        let mut reports = self.learner.tasks()?;
+        // Discriminants are no least-squares model: what they would make of 0/1 targets is not asked.
+        let mut reports = match self.settings.loss {
+            ClassLoss::Gaussian => self.learner.recorded()?,
+            ClassLoss::Squared | ClassLoss::Logistic => self.learner.tasks()?,
+        };
         if self.settings.loss == ClassLoss::Gaussian {
             let model = self.gaussian()?;
             for (t, report) in reports.iter_mut().enumerate() {

@@ -1,6 +1,6 @@
 //! Every task as it stands under the current model.
 
-use super::Learner;
+use super::{Learner, TaskRecord};
 use crate::error::{Error, Result};
 
 /// A task as it stands now.
@@ -33,38 +33,45 @@ pub struct TaskReport {
 }
 
 impl Learner {
-    /// Every task as it stands under the current model.
-    ///
-    /// # Errors
-    /// When nothing has been learned.
-    pub fn tasks(&self) -> Result<Vec<TaskReport>> {
-        let theta = &self.model()?.theta;
+    /// Every task as it is on record: nothing yet of what the current model makes of it.
+    pub(crate) fn recorded(&self) -> Result<Vec<TaskReport>> {
+        self.model()?;
         let shares = self.shares()?;
         let sum: f64 = shares.iter().sum();
         if self.away() > 0 {
             return Err(Error::Away { operation: "a report on all tasks", missing: self.away() });
         }
+        let report = |(e, share): (&TaskRecord, &f64)| TaskReport {
+            name: e.name.clone(),
+            samples: e.samples,
+            rank: e.rank,
+            weight: share / sum,
+            bytes: e.bytes,
+            min_loss: e.min_loss,
+            loss: None,
+            forgetting: None,
+            bound: None,
+            guaranteed: self.loss.guaranteed(),
+            mse: None,
+            r2: None,
+        };
+        Ok(self.register.iter().zip(&shares).map(report).collect())
+    }
+
+    /// Every task as it stands under the current model.
+    ///
+    /// # Errors
+    /// When nothing has been learned.
+    pub fn tasks(&self) -> Result<Vec<TaskReport>> {
+        let mut reports = self.recorded()?;
+        let theta = &self.model()?.theta;
         let summaries = self.summaries();
         let exact = self.loss.exact();
-        let mut reports = Vec::with_capacity(self.register.len());
-        for (t, e) in self.register.iter().enumerate() {
-            let mut report = TaskReport {
-                name: e.name.clone(),
-                samples: e.samples,
-                rank: e.rank,
-                weight: shares[t] / sum,
-                bytes: e.bytes,
-                min_loss: e.min_loss,
-                loss: None,
-                forgetting: None,
-                bound: None,
-                guaranteed: self.loss.guaranteed(),
-                mse: None,
-                r2: None,
-            };
+        for (t, report) in reports.iter_mut().enumerate() {
             if let Some(s) = summaries.map(|s| &s[t]) {
                 let loss = s.loss(theta)?;
-                report.bound = Some(if exact { s.forgetting(theta)? } else { loss - e.min_loss });
+                report.bound =
+                    Some(if exact { s.forgetting(theta)? } else { loss - report.min_loss });
                 if exact {
                     report.loss = Some(loss);
                     report.forgetting = report.bound;
@@ -74,7 +81,6 @@ impl Learner {
                     report.mse = Some(errors.iter().map(|e| e / s.n()).collect());
                 }
             }
-            reports.push(report);
         }
         Ok(reports)
     }

@@ -30,7 +30,7 @@ impl Summary {
     /// Paper: Lemma 3.5 (`lem:mtl_global`). Cost: `O(m²(m + p))`.
     ///
     /// # Errors
-    /// When the two have different numbers of columns or targets.
+    /// When the two have different numbers of columns or targets, or sums of squares overflow.
     pub fn merge(&self, other: &Summary) -> Result<Summary> {
         self.check_shape(other)?;
         // The larger one at the bottom: 3–10 times more accurate than on top.
@@ -38,17 +38,17 @@ impl Summary {
         if top.rank() == 0 {
             let mut sum = bottom.clone();
             sum.add_scalars(top);
-            return Ok(sum);
+            return sum.kept();
         }
         let triangle = kernel::stack(&top.to_triangle(), &bottom.to_triangle());
         let target_sum = add(&self.target_sum, &other.target_sum);
-        Ok(Self::from_triangle(triangle, self.n + other.n, target_sum))
+        Self::from_triangle(triangle, self.n + other.n, target_sum).kept()
     }
 
     /// The summary with every sample weight multiplied by `w`.
     ///
     /// # Errors
-    /// When `w` is not positive and finite.
+    /// When `w` is not positive and finite, or takes the numbers out of the range of double precision.
     pub fn scale(&self, w: f64) -> Result<Summary> {
         if !(w > 0.0 && w.is_finite()) {
             return Err(Error::Range { what: "scale", value: w, must: "positive and finite" });
@@ -62,7 +62,15 @@ impl Summary {
         for v in scaled.c.iter_mut().chain(&mut scaled.target_sum) {
             *v *= w;
         }
-        Ok(scaled)
+        let n_left = scaled.n > 0.0 || self.n <= 0.0;
+        match scaled.kept() {
+            Ok(scaled) if n_left => Ok(scaled),
+            _ => Err(Error::Range {
+                what: "scale",
+                value: w,
+                must: "such that the sums it scales stay within double precision",
+            }),
+        }
     }
 
     /// Takes `part` out again: the summary of the rows that remain.
@@ -157,7 +165,7 @@ impl Summary {
             c.push(rest.max(0.0));
         }
         let target_sum = self.target_sum.iter().zip(&part.target_sum).map(|(a, b)| a - b).collect();
-        Ok(Self::pack(self.m, self.p, n, self.pivots.clone(), &cells, c, target_sum))
+        Self::pack(self.m, self.p, n, self.pivots.clone(), &cells, c, target_sum).kept()
     }
 
     /// `Σ w y²` of target `k`.
@@ -301,7 +309,7 @@ impl Summary {
             rank => kernel::factor(width, self.p, &moved, 0..rank),
         };
         triangle.residual = add(&triangle.residual, &self.c);
-        Ok(Self::from_triangle(triangle, self.n, self.target_sum.clone()))
+        Self::from_triangle(triangle, self.n, self.target_sum.clone()).kept()
     }
 
     /// The summary with its targets elsewhere: target `k` goes to target `places[k]` of `count`; the others
@@ -442,7 +450,7 @@ pub(crate) fn pool<'a>(
         stacked.parts.push((part, factor.sqrt()));
     }
     if stacked.rows() == 0 {
-        return Ok(total);
+        return total.kept();
     }
     let leaf = kernel::leaf_rows(m);
     let mut pooled: Option<Triangle> = None;
@@ -458,7 +466,7 @@ pub(crate) fn pool<'a>(
     }
     let mut triangle = pooled.expect("there is at least one row");
     triangle.residual = add(&triangle.residual, &total.c);
-    Ok(Summary::from_triangle(triangle, total.n, total.target_sum))
+    Summary::from_triangle(triangle, total.n, total.target_sum).kept()
 }
 
 /// The rows of a summary with their columns in other places.

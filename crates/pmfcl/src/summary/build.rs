@@ -249,7 +249,7 @@ impl Summarizer {
                     .flatten()
                     .reduce(|small, large| kernel::stack(&small, &large))
                     .expect("at least one row was added");
-                Ok(Summary::from_triangle(triangle, self.n, target_sum))
+                Summary::from_triangle(triangle, self.n, target_sum).kept()
             }
             State::Sums(gram) => echelon::from_gram(&gram, m, p, self.n, target_sum)
                 .map_err(|column| Error::Overflow { column }),

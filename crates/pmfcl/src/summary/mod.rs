@@ -140,9 +140,10 @@ impl Summary {
     /// Paper: eq. 4 (`eq:linreg-task-loss`). Cost: `O(r m p)`.
     ///
     /// # Errors
-    /// When `θ` has another shape than the summary, or the summary is empty.
+    /// When `θ` has another shape than the summary, the summary is empty, or the loss leaves the range of
+    /// double precision.
     pub fn loss(&self, theta: &Theta) -> Result<f64> {
-        Ok(self.forgetting(theta)? + self.min_loss())
+        within("the loss", self.forgetting(theta)? + self.min_loss())
     }
 
     /// `min L_t = Σc / 2n`: the loss of the task's own best model.
@@ -155,9 +156,9 @@ impl Summary {
     /// Paper: Theorem 4.3 (`thm:linreg_forgetting`), corrected by the weight `Σ` (erratum E2).
     ///
     /// # Errors
-    /// When `θ` has another shape than the summary, or the summary is empty.
+    /// As [`Summary::loss`].
     pub fn forgetting(&self, theta: &Theta) -> Result<f64> {
-        Ok(self.excess(theta)?.iter().sum::<f64>() / (2.0 * self.n))
+        within("the forgetting", self.excess(theta)?.iter().sum::<f64>() / (2.0 * self.n))
     }
 
     /// `‖Rθ_k − Z_k‖²` of every target.
@@ -176,7 +177,7 @@ impl Summary {
     /// Gradient of the loss, `Rᵀ(Rθ − Z) / n`.
     ///
     /// # Errors
-    /// When `θ` has another shape than the summary, or the summary is empty.
+    /// As [`Summary::loss`].
     pub fn gradient(&self, theta: &Theta) -> Result<Theta> {
         self.check(theta)?;
         let mut gradient = Theta::zeros(self.m, self.p);
@@ -188,7 +189,8 @@ impl Summary {
                 }
             }
         }
-        Ok(gradient)
+        let wrong = gradient.cells().iter().find(|v| !v.is_finite());
+        within("the gradient", wrong.copied().unwrap_or(0.0)).map(|_| gradient)
     }
 
     /// `‖R‖ (‖R‖‖θ‖ + ‖Z‖) / n`: the size of what cancels in the gradient.
@@ -293,11 +295,39 @@ impl Summary {
         Ok(())
     }
 
+    /// The result of a calculation, if it is a summary still: sums may overflow.
+    pub(crate) fn kept(self) -> Result<Self> {
+        let m = self.m;
+        let wrong = |v: &f64| !v.is_finite();
+        let cell = self.iter().find_map(|(pivot, r, z)| {
+            let cells = r.iter().chain(z).position(wrong).map(|at| pivot + at);
+            cells.or((r[0] <= 0.0).then_some(pivot))
+        });
+        let target = |list: &[f64]| list.iter().position(wrong).map(|k| m + k);
+        let sums = cell.or_else(|| target(&self.c)).or_else(|| target(&self.target_sum));
+        match sums.or((!self.n.is_finite()).then_some(0)) {
+            Some(column) => Err(Error::Overflow { column }),
+            None => Ok(self),
+        }
+    }
+
     /// Every number finite? Used at every door a summary can come through.
     pub(crate) fn is_finite(&self) -> bool {
         self.n.is_finite()
             && self.packed.iter().chain(&self.c).chain(&self.target_sum).all(|v| v.is_finite())
     }
+}
+
+/// A result that has not left the range of double precision.
+fn within(what: &'static str, value: f64) -> Result<f64> {
+    if value.is_finite() {
+        return Ok(value);
+    }
+    Err(Error::Range {
+        what,
+        value,
+        must: "finite; numbers this large cannot be squared, rescale them",
+    })
 }
 
 pub(crate) fn dot(a: &[f64], b: &[f64]) -> f64 {

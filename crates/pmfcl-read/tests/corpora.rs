@@ -1,0 +1,48 @@
+//! What fuzzing has collected, through the same code: see `fuzz/`.
+
+#![expect(unreachable_pub, reason = "the modules belong to another package as well")]
+
+#[path = "../../../fuzz/src/columnar.rs"]
+mod columnar;
+#[path = "../../../fuzz/src/crc.rs"]
+mod crc;
+#[path = "../../../fuzz/src/csv.rs"]
+mod csv;
+#[path = "../../../fuzz/src/idx.rs"]
+mod idx;
+#[path = "../../../fuzz/src/npy.rs"]
+mod npy;
+#[path = "../../../fuzz/src/table.rs"]
+mod table;
+
+/// Runs every file of a corpus.
+fn replay(target: &str, run: fn(&[u8])) {
+    let folder = format!("{}/../../fuzz/corpus/{target}", env!("CARGO_MANIFEST_DIR"));
+    let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|f| f.unwrap().path()).collect();
+    files.sort();
+    assert!(files.len() > 5, "no corpus of {target}");
+    for file in files {
+        let bytes = std::fs::read(&file).unwrap();
+        assert!(std::panic::catch_unwind(|| run(&bytes)).is_ok(), "{}", file.display());
+    }
+}
+
+#[test]
+fn texts() {
+    replay("csv", csv::run);
+}
+
+#[test]
+fn arrays() {
+    replay("npy", npy::run);
+}
+
+#[test]
+fn images() {
+    replay("idx", idx::run);
+}
+
+#[test]
+fn columns() {
+    replay("columnar", columnar::run);
+}
