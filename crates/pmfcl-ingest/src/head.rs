@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use pmfcl_file::{ColumnKind, Input, Schema};
 use pmfcl_read::{Column, Form, Wanted};
 
-use crate::encode::Encoder;
+use crate::encode::{Encoder, are_numbers, class_name};
 use crate::flow::{Files, Flow};
 use crate::{IngestError, Result};
 
@@ -29,11 +29,16 @@ pub(crate) fn learn_categories(files: &Files, schema: &mut Schema) -> Result<()>
         .map(|&c| (schema.categories(c).map(|(v, _)| v.to_owned()).collect(), Vec::new()))
         .collect();
     let names: Vec<String> = texts.iter().map(|&c| schema.columns[c].name.clone()).collect();
+    let numbers: Vec<bool> =
+        texts.iter().map(|&c| are_numbers(schema.categories(c).map(|(name, _)| name))).collect();
     let flow = Flow {
         plan: &|_| Ok(wanted.clone()),
         work: &|source, batch| {
-            let columns = batch.columns.iter().map(|column| match column {
-                Column::Texts(texts) => texts.names.clone(),
+            let columns = batch.columns.iter().enumerate().map(|(i, column)| match column {
+                Column::Texts(texts) => {
+                    let field = source.fields().iter().find(|f| numbers[i] && f.name == names[i]);
+                    texts.names.iter().map(|text| class_name(field, text)).collect()
+                }
                 _ => Vec::new(),
             });
             Ok((source.label().to_owned(), columns.collect::<Vec<_>>()))

@@ -104,6 +104,9 @@ fn learn_summaries(
     if tasks.is_empty() {
         return Err(no_rows(files, count));
     }
+    if learning.task.is_some() {
+        check_names(model, tasks.iter().map(|t| t.name.as_str()))?;
+    }
     let base = schema.inputs.len();
     model.schema = schema;
     for task in tasks {
@@ -191,6 +194,9 @@ fn learn_tables(
     if tables.is_empty() {
         return Err(no_rows(files, count));
     }
+    if learning.task.is_some() {
+        check_names(model, tables.iter().map(|t| t.name.as_str()))?;
+    }
     let mut grown = !fresh && added > 0;
     if grown {
         load(model)?;
@@ -227,6 +233,14 @@ fn learn_tables(
         grown = false;
     }
     Ok(count)
+}
+
+/// A name that is taken is told before any of the tasks is learned.
+fn check_names<'a>(model: &Model, mut names: impl Iterator<Item = &'a str>) -> Result<()> {
+    match names.find(|name| model.learner().names().any(|known| known == *name)) {
+        Some(name) => Err(pmfcl::Error::DuplicateTask { name: name.to_owned() }.into()),
+        None => Ok(()),
+    }
 }
 
 fn linear_design(inputs: usize, intercept: bool) -> Result<Design> {
