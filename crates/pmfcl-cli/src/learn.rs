@@ -191,6 +191,9 @@ impl Learn {
 
     fn jobs(&self) -> Result<Vec<Job>> {
         let mut jobs: Vec<Job> = Vec::new();
+        if self.name.as_ref().is_some_and(|name| name.trim().is_empty()) {
+            bail!("--name is empty; a task is called by its name, give it one");
+        }
         for argument in &self.data {
             let paths = expand(argument)?;
             match jobs.last_mut() {
