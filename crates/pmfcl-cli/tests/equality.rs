@@ -251,6 +251,40 @@ fn later_categories_extend_the_model_exactly() {
     }
 }
 
+/// A category that is a number goes by its value, however a file writes it.
+#[test]
+fn numbers_as_categories_go_by_their_value() {
+    let place = Place::new();
+    let mut table = bike().choose(&["holiday", "workingday", "weekday", "temp", "rentals"]);
+    place.put("a.csv", table.csv());
+    place.put("a.parquet", table.parquet());
+    let half = table.rows.len() / 2;
+    for row in &mut table.rows[half..] {
+        row[0].push_str(".0");
+    }
+    place.put("b.csv", table.csv());
+    let made = "--target rentals --ridge 0.01 --categories holiday,workingday";
+    for basis in ["linear", "poly:2"] {
+        let mut shown = Vec::new();
+        for file in ["a.csv", "a.parquet", "b.csv"] {
+            let model = format!("{file}-{}.pmf", &basis[..4]);
+            place.ok(&format!("learn {model} {file} {made} --basis {basis}"));
+            shown.push(place.show(&model));
+        }
+        assert_same(&shown[0], &shown[1]);
+        assert_same(&shown[0], &shown[2]);
+        // And a later file meets no new category.
+        place.ok(&format!("learn a.csv-{}.pmf b.csv", &basis[..4]));
+        assert_same(&shown[0], &place.show(&format!("a.csv-{}.pmf", &basis[..4])));
+    }
+    // Texts that merely look like numbers in a later file stay texts.
+    place.put("zip.csv", "zip,y\n01234,1\nA1,2\n01234,3\n");
+    place.put("later.csv", "zip,y\n01234,1\n01234,2\n");
+    place.ok("learn zip.pmf zip.csv later.csv --target y");
+    let features = place.json("show zip.pmf")["features"].clone();
+    assert_eq!(features, serde_json::json!(["zip=01234", "zip=A1"]));
+}
+
 #[test]
 fn threads_change_no_bit() {
     let place = Place::new();

@@ -257,6 +257,7 @@ fn models_that_are_none() {
     refuse(&place, "learn no/such/n.pmf c.csv --target y", &["n.pmf", "no directory"]);
     refuse(&place, "learn folder c.csv --target y", &["is a directory"]);
     refuse(&place, "merge m.pmf m.pmf", &["m.pmf", "already"]);
+    refuse(&place, "predict m.pmf c.csv -o folder", &["folder: cannot be written"]);
     refuse(&place, "report m.pmf -o no/such/r.html", &["r.html", "cannot be written"]);
     refuse(&place, "export m.pmf -o m.pickle", &["m.pickle", ".onnx"]);
     refuse(&place, "front m.pmf a b -o f.gif", &["f.gif", ".svg"]);
@@ -371,6 +372,11 @@ fn names_that_are_taken_are_told_first() {
     refuse(&place, "learn m.pmf c.csv a.csv", &["`a`"]);
     refuse(&place, "learn m.pmf c.csv ./c.csv", &["`c`"]);
     refuse(&place, "learn n.pmf c.csv ./c.csv --target y", &["`c`"]);
+    // Also where a column names the tasks, and the taken one is not the first.
+    place.put("named.csv", "x,k,z,y,t\n1,red,2,3,new\n2,green,2,1,a\n3,red,1,1,new\n");
+    refuse(&place, "learn m.pmf named.csv --task-column t", &["`a`"]);
+    let run = Run::from(place.command("learn m.pmf c.csv --name").arg("").output().unwrap());
+    assert_refusal(&run, "learn m.pmf c.csv --name ''", &["--name"]);
 }
 
 #[test]
