@@ -251,6 +251,42 @@ fn later_categories_extend_the_model_exactly() {
     }
 }
 
+/// Rows left out for missing values have never been there.
+#[test]
+fn dropped_rows_count_for_nothing() {
+    let place = Place::new();
+    let table = bike().without(&["quarter"]);
+    let mut holes = table.clone();
+    let mut whole = Table { columns: table.columns.clone(), rows: Vec::new() };
+    for (i, row) in holes.rows.iter_mut().enumerate() {
+        if i % 7 == 3 {
+            // In a number, a category or the target.
+            let column = ["temp", "weather", "rentals"][i % 3];
+            let value = if column == "weather" { "" } else { ["", "NaN", "inf"][i % 2] };
+            let at = table.at(column);
+            value.clone_into(&mut row[at]);
+        } else {
+            whole.rows.push(row.clone());
+        }
+    }
+    place.put("holes.csv", holes.csv());
+    place.put("whole.csv", whole.csv());
+    let some = "--target rentals --ridge 0.01 --basis spline:4 --features temp,hum";
+    for made in [MADE, "--target weather --exclude split,hour", some] {
+        let tag = made.len();
+        place.ok(&format!("learn h{tag}.pmf holes.csv {made} --missing drop"));
+        place.ok(&format!("learn w{tag}.pmf whole.csv {made}"));
+        if made == some {
+            // Holes in columns nobody asks for are none.
+            let samples =
+                |m: &str| place.json(&format!("show {m}{tag}.pmf"))["samples"].as_f64().unwrap();
+            assert!(samples("h") > samples("w"));
+        } else {
+            assert_same(&place.show(&format!("w{tag}.pmf")), &place.show(&format!("h{tag}.pmf")));
+        }
+    }
+}
+
 /// A category that is a number goes by its value, however a file writes it.
 #[test]
 fn numbers_as_categories_go_by_their_value() {
