@@ -287,6 +287,35 @@ fn dropped_rows_count_for_nothing() {
     }
 }
 
+/// Nor do their categories, where a basis or a loss has to know them all beforehand.
+#[test]
+fn dropped_rows_leave_no_category() {
+    let place = Place::new();
+    let table = bike().choose(&["weekday", "temp", "hum", "workingday", "rentals"]);
+    let mut holes = table.clone();
+    for (i, column) in ["temp", "rentals", "workingday"].iter().enumerate() {
+        // Ahead of all others, so that its row would be among those a basis is fixed by.
+        let mut row = table.rows[i].clone();
+        format!("never-{column}").clone_into(&mut row[0]);
+        row[table.at(column)].clear();
+        holes.rows.insert(0, row);
+    }
+    place.put("holes.csv", holes.csv());
+    place.put("whole.csv", table.csv());
+    for (i, made) in [
+        "--target rentals --ridge 0.01 --basis rff:16",
+        "--target rentals --ridge 0.01 --basis rbf:9",
+        "--target workingday --ridge 0.01 --loss logistic",
+    ]
+    .iter()
+    .enumerate()
+    {
+        place.ok(&format!("learn h{i}.pmf holes.csv {made} --missing drop"));
+        place.ok(&format!("learn w{i}.pmf whole.csv {made}"));
+        assert_same(&place.show(&format!("w{i}.pmf")), &place.show(&format!("h{i}.pmf")));
+    }
+}
+
 /// A category that is a number goes by its value, however a file writes it.
 #[test]
 fn numbers_as_categories_go_by_their_value() {
