@@ -190,11 +190,14 @@ impl Unlearn {
         }
         store.commit(&mut model, Change::All)?;
         let tasks = task_reports(&model)?;
+        // A category or class of this task alone is an input that counts for nothing now.
+        let named = model.schema.has_text() || model.classifier().is_some();
         let words = format!(
-            "unlearned {}: {} tasks are left; {} no longer holds anything of it\n",
+            "unlearned {}: {} tasks are left; {} no longer holds anything of its rows{}\n",
             self.task,
             tasks.len(),
-            self.model.display()
+            self.model.display(),
+            if named { " but the names of categories and classes" } else { "" }
         );
         answer(&document(&model, &tasks), &words)
     }

@@ -213,6 +213,9 @@ impl Learn {
 
     fn jobs(&self) -> Result<Vec<Job>> {
         let mut jobs: Vec<Job> = Vec::new();
+        if self.name.as_ref().is_some_and(|name| name.trim().is_empty()) {
+            bail!("--name is empty; a task is called by its name, give it one");
+        }
         for argument in &self.data {
             let paths = expand(argument)?;
             match jobs.last_mut() {
@@ -393,13 +396,17 @@ fn keep(
     Ok(())
 }
 
-/// Says that the newest task is safe.
+/// Says that a task is safe.
 fn tell(model: &Model, name: &str) -> Result<Value> {
     let learner = model.learner();
-    let Some(record) = learner.records().last() else { return Ok(Value::Null) };
+    // Somebody else may have learned a task since.
+    let Some(record) = learner.records().iter().rfind(|r| r.name == name) else {
+        return Ok(Value::Null);
+    };
     let exact = model.classifier().is_none();
+    let newest = learner.records().last().is_some_and(|r| r.name == name);
     let loss = match learner.at_hand().last() {
-        Some(summary) if exact => Some(summary.loss(&learner.model()?.theta)?),
+        Some(summary) if exact && newest => Some(summary.loss(&learner.model()?.theta)?),
         _ => None,
     };
     if !voice().json && !voice().quiet {

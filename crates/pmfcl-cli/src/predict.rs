@@ -208,6 +208,7 @@ impl Sink {
         if let Some((draft, path)) = self.file {
             draft
                 .persist(&path)
+                .map_err(|e| e.error)
                 .with_context(|| format!("{}: cannot be written", path.display()))?;
             note(&format!("{} predictions in {}", self.count, path.display()));
         }

@@ -59,10 +59,9 @@ impl Show {
             &format!("Tasks ({})", tasks.len()),
             &["task", "samples", "rank", "weight", "loss", "best", "forgetting", "bound"],
         );
-        for t in tasks {
+        let cells = |t: &TaskReport| {
             let mark = if t.guaranteed { "" } else { "?" };
-            table.row([
-                cut(&t.name, 16),
+            [
                 grouped(t.samples),
                 t.rank.to_string(),
                 format!("{:.4}", t.weight),
@@ -70,7 +69,19 @@ impl Show {
                 short(t.min_loss),
                 maybe(t.forgetting),
                 t.bound.map_or_else(|| "–".to_owned(), |b| format!("{}{mark}", short(b))),
-            ]);
+            ]
+        };
+        let rows: Vec<_> = tasks.iter().map(cells).collect();
+        // Names have the room that numbers leave: two blanks stand before each column.
+        let taken: usize = (0..7)
+            .map(|c| {
+                let head = table.columns[c + 1].chars().count();
+                2 + rows.iter().map(|r| r[c].chars().count()).fold(head, usize::max)
+            })
+            .sum();
+        let room = 78_usize.saturating_sub(taken).clamp(6, 24);
+        for (t, row) in tasks.iter().zip(rows) {
+            table.row([cut(&t.name, room)].into_iter().chain(row));
         }
         if tasks.iter().any(|t| t.bound.is_none()) {
             table.note("– : the summaries at hand do not tell (compact memory, or a bounded loss)");
@@ -116,9 +127,9 @@ fn coefficients(model: &Model) -> String {
     let outputs = model.outputs();
     // Two classes by log-loss have one column: the log-odds of the second.
     let names: Vec<String> = if coefs.len() == outputs.len() {
-        outputs.iter().map(|o| cut(o, 12)).collect()
+        outputs.iter().map(|o| cut(o, 10)).collect()
     } else {
-        outputs.last().map(|o| cut(o, 12)).into_iter().collect()
+        outputs.last().map(|o| cut(o, 10)).into_iter().collect()
     };
     let shown = names.len().min(4);
     let mut columns = vec!["feature"];

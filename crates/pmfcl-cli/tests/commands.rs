@@ -383,6 +383,58 @@ fn fronts_and_pages_are_written() {
     let _: Value = serde_json::from_slice(&header[8..8 + length]).unwrap();
 }
 
+/// Every kind of model can be looked at, drawn and taken elsewhere.
+#[test]
+fn every_kind_of_model_has_all_views() {
+    let place = Place::new();
+    let table = classes(&place);
+    let half = table.rows.len() / 2;
+    let part = |rows: &[Vec<String>]| Table { rows: rows.to_vec(), ..table.clone() }.csv();
+    place.put("a.csv", part(&table.rows[..half]));
+    place.put("b.csv", part(&table.rows[half..]));
+    for (i, made) in [
+        "--target rentals --memory compact",
+        "--target rentals --basis spline:4 --features temp,hum",
+        "--target rentals,temp --accumulator gram --standardize",
+        "--target rentals --no-intercept --prefer decay:0.5",
+        "--target weather",
+        "--target weather --loss squared",
+        "--target weather --loss logistic",
+        "--target weather --loss logistic --scheme sequential --curvature blend",
+        "--target workingday --loss logistic --memory compact",
+        "--target weather --basis rff:16",
+        "--target weather --memory compact",
+    ]
+    .iter()
+    .enumerate()
+    {
+        let m = format!("m{i}.pmf");
+        place.ok(&format!("learn {m} a.csv b.csv {made}"));
+        for view in ["show", "verify"] {
+            place.ok(&format!("{view} {m}"));
+        }
+        place.ok(&format!("report {m} -o r{i}.html"));
+        for ending in ["onnx", "safetensors", "json"] {
+            place.ok(&format!("export {m} -o e{i}.{ending}"));
+        }
+        let scored = place.json(&format!("score {m} a.csv b.csv"));
+        let fit =
+            &scored["overall"][if scored["overall"]["r2"].is_number() { "r2" } else { "accuracy" }];
+        assert!(fit.as_f64().unwrap() > 0.05, "{made}: {scored}");
+        assert_eq!(
+            place.ok(&format!("predict {m} a.csv b.csv")).lines().count(),
+            table.rows.len() + 1
+        );
+        let front = place.run(&format!("front {m} a b --json"));
+        if made.contains("compact") {
+            assert_eq!(front.code, Some(1), "{made}");
+            assert!(front.stderr.contains("compact"), "{}", front.stderr);
+        } else {
+            assert_eq!(front.code, Some(0), "{made}: {}", front.stderr);
+        }
+    }
+}
+
 #[test]
 fn help_completions_and_manuals() {
     let place = Place::new();
@@ -509,7 +561,20 @@ fn tables_fit_into_80_columns() {
     place.put("more.csv", table.without(&["quarter"]).csv());
     place.ok(&format!("learn q.pmf more.csv --name {long}"));
     classes(&place);
+    // Numbers as wide as they come, and classes with long names.
+    let mut tiny = table.choose(&["temp", "hum", "weather"]);
+    for (i, row) in tiny.rows.iter_mut().enumerate() {
+        row[0] = format!("{}e-9", 1 + i % 7);
+        row[2] = format!("a-class-with-a-long-name-{}", i % 5);
+    }
+    place.put("tiny.csv", tiny.csv());
+    place.ok(&format!("learn tiny.pmf tiny.csv --target temp --exclude weather --name {long}"));
+    place.ok("learn names.pmf tiny.csv --target weather");
     for words in [
+        "show tiny.pmf --coef".to_owned(),
+        "show names.pmf --coef".to_owned(),
+        "score tiny.pmf tiny.csv".to_owned(),
+        "prefer tiny.pmf --equal".to_owned(),
         "show q.pmf --coef".to_owned(),
         "show c.pmf --coef".to_owned(),
         "show l.pmf --coef".to_owned(),

@@ -251,6 +251,105 @@ fn later_categories_extend_the_model_exactly() {
     }
 }
 
+/// Rows left out for missing values have never been there.
+#[test]
+fn dropped_rows_count_for_nothing() {
+    let place = Place::new();
+    let table = bike().without(&["quarter"]);
+    let mut holes = table.clone();
+    let mut whole = Table { columns: table.columns.clone(), rows: Vec::new() };
+    for (i, row) in holes.rows.iter_mut().enumerate() {
+        if i % 7 == 3 {
+            // In a number, a category or the target.
+            let column = ["temp", "weather", "rentals"][i % 3];
+            let value = if column == "weather" { "" } else { ["", "NaN", "inf"][i % 2] };
+            let at = table.at(column);
+            value.clone_into(&mut row[at]);
+        } else {
+            whole.rows.push(row.clone());
+        }
+    }
+    place.put("holes.csv", holes.csv());
+    place.put("whole.csv", whole.csv());
+    let some = "--target rentals --ridge 0.01 --basis spline:4 --features temp,hum";
+    for made in [MADE, "--target weather --exclude split,hour", some] {
+        let tag = made.len();
+        place.ok(&format!("learn h{tag}.pmf holes.csv {made} --missing drop"));
+        place.ok(&format!("learn w{tag}.pmf whole.csv {made}"));
+        if made == some {
+            // Holes in columns nobody asks for are none.
+            let samples =
+                |m: &str| place.json(&format!("show {m}{tag}.pmf"))["samples"].as_f64().unwrap();
+            assert!(samples("h") > samples("w"));
+        } else {
+            assert_same(&place.show(&format!("w{tag}.pmf")), &place.show(&format!("h{tag}.pmf")));
+        }
+    }
+}
+
+/// Nor do their categories, where a basis or a loss has to know them all beforehand.
+#[test]
+fn dropped_rows_leave_no_category() {
+    let place = Place::new();
+    let table = bike().choose(&["weekday", "temp", "hum", "workingday", "rentals"]);
+    let mut holes = table.clone();
+    for (i, column) in ["temp", "rentals", "workingday"].iter().enumerate() {
+        // Ahead of all others, so that its row would be among those a basis is fixed by.
+        let mut row = table.rows[i].clone();
+        format!("never-{column}").clone_into(&mut row[0]);
+        row[table.at(column)].clear();
+        holes.rows.insert(0, row);
+    }
+    place.put("holes.csv", holes.csv());
+    place.put("whole.csv", table.csv());
+    for (i, made) in [
+        "--target rentals --ridge 0.01 --basis rff:16",
+        "--target rentals --ridge 0.01 --basis rbf:9",
+        "--target workingday --ridge 0.01 --loss logistic",
+    ]
+    .iter()
+    .enumerate()
+    {
+        place.ok(&format!("learn h{i}.pmf holes.csv {made} --missing drop"));
+        place.ok(&format!("learn w{i}.pmf whole.csv {made}"));
+        assert_same(&place.show(&format!("w{i}.pmf")), &place.show(&format!("h{i}.pmf")));
+    }
+}
+
+/// A category that is a number goes by its value, however a file writes it.
+#[test]
+fn numbers_as_categories_go_by_their_value() {
+    let place = Place::new();
+    let mut table = bike().choose(&["holiday", "workingday", "weekday", "temp", "rentals"]);
+    place.put("a.csv", table.csv());
+    place.put("a.parquet", table.parquet());
+    let half = table.rows.len() / 2;
+    for row in &mut table.rows[half..] {
+        row[0].push_str(".0");
+    }
+    place.put("b.csv", table.csv());
+    let made = "--target rentals --ridge 0.01 --categories holiday,workingday";
+    for basis in ["linear", "poly:2"] {
+        let mut shown = Vec::new();
+        for file in ["a.csv", "a.parquet", "b.csv"] {
+            let model = format!("{file}-{}.pmf", &basis[..4]);
+            place.ok(&format!("learn {model} {file} {made} --basis {basis}"));
+            shown.push(place.show(&model));
+        }
+        assert_same(&shown[0], &shown[1]);
+        assert_same(&shown[0], &shown[2]);
+        // And a later file meets no new category.
+        place.ok(&format!("learn a.csv-{}.pmf b.csv", &basis[..4]));
+        assert_same(&shown[0], &place.show(&format!("a.csv-{}.pmf", &basis[..4])));
+    }
+    // Texts that merely look like numbers in a later file stay texts.
+    place.put("zip.csv", "zip,y\n01234,1\nA1,2\n01234,3\n");
+    place.put("later.csv", "zip,y\n01234,1\n01234,2\n");
+    place.ok("learn zip.pmf zip.csv later.csv --target y");
+    let features = place.json("show zip.pmf")["features"].clone();
+    assert_eq!(features, serde_json::json!(["zip=01234", "zip=A1"]));
+}
+
 #[test]
 fn threads_change_no_bit() {
     let place = Place::new();

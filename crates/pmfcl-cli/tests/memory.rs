@@ -29,7 +29,7 @@ fn write_both(csv: &Path, parquet: &Path, bytes: u64, group: usize) -> usize {
     let mut draw = Draw(3);
     let mut rows = 0;
     loop {
-        let mut columns = vec![Vec::with_capacity(BATCH); COLUMNS + 1];
+        let mut columns = vec![Vec::new(); COLUMNS + 1];
         for _ in 0..BATCH {
             let mut y = 0.0;
             for (c, column) in columns[..COLUMNS].iter_mut().enumerate() {

@@ -100,6 +100,42 @@ fn cells_that_are_no_values() {
     assert_eq!(place.json("show m.pmf")["tasks"][2]["samples"].as_f64().unwrap() as usize, 39);
 }
 
+/// The first of several faults is told, however many threads read; and rows are counted as the file has them.
+#[test]
+fn the_first_fault_is_told() {
+    let place = made();
+    let mut rows = table(3).rows;
+    rows = rows.iter().cycle().take(120_000).cloned().collect();
+    let big = |faults: &[(usize, &str, &str)]| {
+        let mut table = Table { rows: rows.clone(), ..table(3) };
+        for (row, column, value) in faults {
+            let at = table.at(column);
+            (*value).clone_into(&mut table.rows[*row][at]);
+        }
+        table.csv()
+    };
+    let late = (110_000, "x", "late");
+    place.put("two.csv", big(&[(60_000, "z", "early"), late]));
+    for threads in [1, 2, 5] {
+        for command in
+            ["learn m.pmf two.csv", "score m.pmf two.csv", "predict m.pmf two.csv -o p.csv"]
+        {
+            let told = ["row 60001 (line 60002)", "'z'", "'early'"];
+            refuse(&place, &format!("{command} --threads {threads}"), &told);
+        }
+    }
+    // Rows left out are counted all the same, and a category nobody knows is found behind them.
+    place.put("three.csv", big(&[(10, "x", ""), (70_000, "z", "NaN"), (100_000, "k", "blue")]));
+    for threads in [1, 3] {
+        let told = ["row 100001", "'k'", "'blue'"];
+        let words = format!("predict m.pmf three.csv --missing drop -o p.csv --threads {threads}");
+        refuse(&place, &words, &told);
+    }
+    // A fault in the second file is told with that file.
+    place.put("good.csv", table(5).csv());
+    refuse(&place, "learn m.pmf good.csv two.csv --name both", &["two.csv", "row 60001"]);
+}
+
 #[test]
 fn columns_that_do_not_fit() {
     let place = made();
@@ -257,6 +293,7 @@ fn models_that_are_none() {
     refuse(&place, "learn no/such/n.pmf c.csv --target y", &["n.pmf", "no directory"]);
     refuse(&place, "learn folder c.csv --target y", &["is a directory"]);
     refuse(&place, "merge m.pmf m.pmf", &["m.pmf", "already"]);
+    refuse(&place, "predict m.pmf c.csv -o folder", &["folder: cannot be written"]);
     refuse(&place, "report m.pmf -o no/such/r.html", &["r.html", "cannot be written"]);
     refuse(&place, "export m.pmf -o m.pickle", &["m.pickle", ".onnx"]);
     refuse(&place, "front m.pmf a b -o f.gif", &["f.gif", ".svg"]);
@@ -371,6 +408,11 @@ fn names_that_are_taken_are_told_first() {
     refuse(&place, "learn m.pmf c.csv a.csv", &["`a`"]);
     refuse(&place, "learn m.pmf c.csv ./c.csv", &["`c`"]);
     refuse(&place, "learn n.pmf c.csv ./c.csv --target y", &["`c`"]);
+    // Also where a column names the tasks, and the taken one is not the first.
+    place.put("named.csv", "x,k,z,y,t\n1,red,2,3,new\n2,green,2,1,a\n3,red,1,1,new\n");
+    refuse(&place, "learn m.pmf named.csv --task-column t", &["`a`"]);
+    let run = Run::from(place.command("learn m.pmf c.csv --name").arg("").output().unwrap());
+    assert_refusal(&run, "learn m.pmf c.csv --name ''", &["--name"]);
 }
 
 #[test]

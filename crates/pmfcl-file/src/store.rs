@@ -35,6 +35,9 @@ use crate::verify;
 /// How long a reader waits for a commit, and a writer for a reader.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// The generation of a new file.
+const FIRST: i64 = 1;
+
 /// Results of this crate.
 pub type Result<T, E = FileError> = std::result::Result<T, E>;
 
@@ -66,6 +69,9 @@ pub struct Store {
     access: Access,
     /// Counts commits, so that a writer sees whether anybody wrote since it last read.
     generation: i64,
+    /// Somebody else was quicker to take the lock after a commit of ours: that commit stands, another would not
+    /// stand on what is in the file.
+    lost: bool,
 }
 
 /// An open model file.
@@ -161,7 +167,8 @@ impl Store {
         }
         let generation = stored.generation;
         let model = stored.into_model(path)?;
-        Ok((Self { path: path.to_path_buf(), connection, access, generation }, model))
+        let path = path.to_path_buf();
+        Ok((Self { path, connection, access, generation, lost: false }, model))
     }
 
     /// Writes a new model that has learned at least one task, and keeps it open to change.
@@ -180,7 +187,14 @@ impl Store {
         // Whatever happened, the other name goes.
         let _ = fs::remove_file(&draft);
         done?;
-        Ok(Self::open(path, Access::Write)?.0)
+        // The model is safe by now. Whoever has seen it may have it already.
+        let mut store = match Self::open(path, Access::Write) {
+            Err(FileError::Locked(_)) => Self::open(path, Access::Read)?.0,
+            opened => opened?.0,
+        };
+        store.lost = store.access == Access::Read || store.generation != FIRST;
+        store.access = Access::Write;
+        Ok(store)
     }
 
     /// Reads the summaries of all tasks that are still in the file.
@@ -191,6 +205,9 @@ impl Store {
         let away = model.learner().away();
         if away == 0 {
             return Ok(());
+        }
+        if self.lost {
+            return Err(FileError::Locked(self.path.clone()));
         }
         let checks: Vec<Option<i64>> =
             self.query("SELECT crc FROM task ORDER BY place LIMIT ?1", away, |row| row.get(0))?;
@@ -216,9 +233,12 @@ impl Store {
     /// Keeps what was changed: all of it or, whatever happens, nothing.
     ///
     /// # Errors
-    /// When it cannot be written; the file is then what it was.
+    /// When it cannot be written, or somebody else has changed the file since; the file is then what it was.
     pub fn commit(&mut self, model: &mut Model, change: Change) -> Result<()> {
         debug_assert!(self.access == Access::Write, "opened to look");
+        if self.lost {
+            return Err(FileError::Locked(self.path.clone()));
+        }
         let wipe = change == Change::All;
         if wipe {
             self.load(model)?;
@@ -230,6 +250,18 @@ impl Store {
             // removal is committed by now; a file too large to rewrite at the moment stays correct.
             let _ = self.connection.execute_batch("VACUUM");
         }
+        match self.lock_again(model) {
+            // What was to be kept is kept.
+            Err(FileError::Locked(_)) => {
+                self.lost = true;
+                Ok(())
+            }
+            done => done,
+        }
+    }
+
+    /// Takes the lock a commit has let go, and catches up with what others wrote meanwhile.
+    fn lock_again(&mut self, model: &mut Model) -> Result<()> {
         lock(&self.path, &self.connection)?;
         if generation(&self.path, &self.connection)? == self.generation {
             sum_up(&self.path, &mut self.connection)?;
@@ -419,7 +451,7 @@ fn write_draft(draft: &Path, model: &Model) -> Result<()> {
         connection.execute_batch(sql).map_err(write)?;
     }
     connection.execute("INSERT INTO digest VALUES (1, ?1)", [&digest::NONE[..]]).map_err(write)?;
-    write_all(draft, &connection, model, Change::All, 1)?;
+    write_all(draft, &connection, model, Change::All, FIRST)?;
     connection.execute_batch("BEGIN IMMEDIATE").map_err(write)?;
     sum_up(draft, &mut connection)?;
     connection.execute_batch("ROLLBACK").map_err(write)?;

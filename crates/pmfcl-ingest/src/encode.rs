@@ -14,8 +14,8 @@ pub struct Encoder<'a> {
     beside: Vec<Wanted>,
     /// Number and block columns and the first input of each.
     places: Vec<(usize, usize)>,
-    /// For each text column the inputs of its categories.
-    texts: Vec<(usize, HashMap<&'a str, usize>)>,
+    /// For each text column the inputs of its categories, and whether they are numbers.
+    texts: Vec<(usize, HashMap<&'a str, usize>, bool)>,
     /// Whether categories nobody knows may be met.
     open: bool,
 }
@@ -36,7 +36,7 @@ impl<'a> Encoder<'a> {
     /// An encoder for a schema; `open` lets new categories in.
     pub fn new(schema: &'a Schema, beside: Vec<Wanted>, open: bool) -> Self {
         let mut places = Vec::new();
-        let mut texts: Vec<(usize, HashMap<&str, usize>)> = Vec::new();
+        let mut texts: Vec<(usize, HashMap<&str, usize>, bool)> = Vec::new();
         for (i, input) in schema.inputs.iter().enumerate() {
             match input {
                 Input::Value { column } | Input::Part { column, place: 0 } => {
@@ -47,7 +47,8 @@ impl<'a> Encoder<'a> {
         }
         for (at, column) in schema.columns.iter().enumerate() {
             if column.kind == ColumnKind::Text {
-                texts.push((at, schema.categories(at).collect()));
+                let numbers = are_numbers(schema.categories(at).map(|(name, _)| name));
+                texts.push((at, schema.categories(at).collect(), numbers));
             }
         }
         Self { schema, beside, places, texts, open }
@@ -79,23 +80,30 @@ impl<'a> Encoder<'a> {
         let d = self.schema.inputs.len();
         let mut new: Vec<(usize, String)> = Vec::new();
         let mut inputs = Vec::with_capacity(self.texts.len());
-        for (column, known) in &self.texts {
+        for (column, known, numbers) in &self.texts {
             let Column::Texts(texts) = &batch.columns[*column] else { continue };
+            let own = &self.schema.columns[*column].name;
+            let field = source.fields().iter().find(|f| *numbers && f.name == *own);
             let mut list = Vec::with_capacity(texts.names.len());
-            for (code, name) in texts.names.iter().enumerate() {
+            for (code, text) in texts.names.iter().enumerate() {
+                let name = class_name(field, text);
                 let input = match known.get(name.as_str()) {
                     Some(input) => *input,
                     None if self.open => {
-                        new.push((*column, name.clone()));
-                        d + new.len() - 1
+                        let pair = (*column, name);
+                        let at = new.iter().position(|p| *p == pair).unwrap_or(new.len());
+                        if at == new.len() {
+                            new.push(pair);
+                        }
+                        d + at
                     }
                     None => {
                         let at = texts.codes.iter().position(|c| *c as usize == code).unwrap_or(0);
                         return Err(IngestError::Category {
                             file: source.label().to_owned(),
                             row: batch.file_row(at) + 1,
-                            column: self.schema.columns[*column].name.clone(),
-                            value: name.clone(),
+                            column: own.clone(),
+                            value: name,
                             advice: "correct it, or learn rows that have it first",
                         });
                     }
@@ -131,6 +139,12 @@ impl<'a> Encoder<'a> {
             }
         }
     }
+}
+
+/// Whether all these categories are numbers as [`class_name`] writes them. So are those of a column that has none
+/// yet: whether it holds numbers, its file tells.
+pub(crate) fn are_numbers<'a>(mut names: impl Iterator<Item = &'a str>) -> bool {
+    names.all(|name| name.parse::<f64>().is_ok_and(|v| v.is_finite() && v.to_string() == name))
 }
 
 /// The name of a class in a column of that kind: numbers go by their value, so that `1.0` is `1`.

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use pmfcl_file::{ColumnKind, Input, Schema};
-use pmfcl_read::{Column, Form, Wanted};
+use pmfcl_read::{Column, Form, Missing, Wanted};
 
-use crate::encode::Encoder;
+use crate::encode::{Encoder, are_numbers, class_name};
 use crate::flow::{Files, Flow};
 use crate::{IngestError, Result};
 
@@ -16,24 +16,42 @@ const ROWS: usize = 10_000;
 pub(crate) const MOST_CATEGORIES: usize = 1000;
 
 /// Adds the categories of the files to the schema, in order of appearance, column by column.
-pub(crate) fn learn_categories(files: &Files, schema: &mut Schema) -> Result<()> {
+///
+/// Where rows that miss a value are left out, so are categories that only they have: then all columns are read,
+/// those `beside` the features too.
+pub(crate) fn learn_categories(
+    files: &Files,
+    schema: &mut Schema,
+    beside: &[Wanted],
+) -> Result<()> {
     let texts: Vec<usize> =
         (0..schema.columns.len()).filter(|&c| schema.columns[c].kind == ColumnKind::Text).collect();
     if texts.is_empty() {
         return Ok(());
     }
-    let wanted: Vec<Wanted> =
+    let mut wanted: Vec<Wanted> =
         texts.iter().map(|&c| Wanted::new(schema.columns[c].name.clone(), Form::Text)).collect();
+    if files.options.missing == Missing::Drop {
+        let all = Encoder::new(schema, beside.to_vec(), true).wanted();
+        let known: Vec<String> = wanted.iter().map(|w| w.name.clone()).collect();
+        wanted.extend(all.into_iter().filter(|w| !known.contains(&w.name)));
+    }
     let mut seen: Vec<(BTreeSet<String>, Vec<String>)> = texts
         .iter()
         .map(|&c| (schema.categories(c).map(|(v, _)| v.to_owned()).collect(), Vec::new()))
         .collect();
     let names: Vec<String> = texts.iter().map(|&c| schema.columns[c].name.clone()).collect();
+    let numbers: Vec<bool> =
+        texts.iter().map(|&c| are_numbers(schema.categories(c).map(|(name, _)| name))).collect();
     let flow = Flow {
         plan: &|_| Ok(wanted.clone()),
         work: &|source, batch| {
-            let columns = batch.columns.iter().map(|column| match column {
-                Column::Texts(texts) => texts.names.clone(),
+            let own = batch.columns.iter().take(names.len()).enumerate();
+            let columns = own.map(|(i, column)| match column {
+                Column::Texts(texts) => {
+                    let field = source.fields().iter().find(|f| numbers[i] && f.name == names[i]);
+                    texts.names.iter().map(|text| class_name(field, text)).collect()
+                }
                 _ => Vec::new(),
             });
             Ok((source.label().to_owned(), columns.collect::<Vec<_>>()))
@@ -71,9 +89,9 @@ pub(crate) fn check_count(file: &str, column: &str, count: usize) -> Result<()> 
     })
 }
 
-/// The first rows of the files under a closed schema.
-pub(crate) fn first_rows(files: &Files, schema: &Schema) -> Result<Vec<f64>> {
-    let encoder = Encoder::new(schema, Vec::new(), false);
+/// The first rows of the files under a closed schema; a row counts if it has the columns `beside` as well.
+pub(crate) fn first_rows(files: &Files, schema: &Schema, beside: &[Wanted]) -> Result<Vec<f64>> {
+    let encoder = Encoder::new(schema, beside.to_vec(), false);
     let d = schema.inputs.len();
     let mut rows: Vec<f64> = Vec::new();
     let flow = Flow {

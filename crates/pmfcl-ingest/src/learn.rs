@@ -6,7 +6,7 @@ use pmfcl_file::{Input, Learned, Model};
 use crate::columns::Wish;
 use crate::flow::{Files, Step};
 use crate::head::{first_rows, learn_categories};
-use crate::summarize::{Count, Recipe, TaskSummary, summarize};
+use crate::summarize::{Count, Recipe, TaskSummary, beside, summarize};
 use crate::table::{LabelledTable, labelled_tables};
 use crate::{IngestError, Result};
 
@@ -67,21 +67,22 @@ fn learn_summaries(
     let (linear, intercept) = (settings.basis == Basis::default(), settings.intercept);
     let accumulator = settings.accumulator;
     let mut schema = model.schema.clone();
+    let beside = beside(&schema, learning.task, model.classifier().is_some());
     let first = model.learner().design().is_none();
     if first && !linear {
-        learn_categories(files, &mut schema)?;
+        learn_categories(files, &mut schema, &beside)?;
     }
     let design = match model.learner().design() {
         Some(design) => design.clone(),
         None if linear && schema.inputs.is_empty() => {
             // Text alone: the inputs are the categories to come. One stands in until they are known.
-            learn_categories(files, &mut schema)?;
+            learn_categories(files, &mut schema, &beside)?;
             linear_design(schema.inputs.len(), intercept)?
         }
         None if linear => linear_design(schema.inputs.len(), intercept)?,
         None => {
             let rows = if settings.basis.needs_rows() {
-                first_rows(files, &schema)?
+                first_rows(files, &schema, &beside)?
             } else {
                 vec![0.0; schema.inputs.len()]
             };
@@ -103,6 +104,9 @@ fn learn_summaries(
     let (tasks, count) = summarize(files, &recipe)?;
     if tasks.is_empty() {
         return Err(no_rows(files, count));
+    }
+    if learning.task.is_some() {
+        check_names(model, tasks.iter().map(|t| t.name.as_str()))?;
     }
     let base = schema.inputs.len();
     model.schema = schema;
@@ -182,14 +186,18 @@ fn learn_tables(
     let fresh = model.learner().design().is_none();
     let closed = !fresh && !model.learner().design().is_some_and(|d| d.map().is_identity());
     let mut schema = model.schema.clone();
+    let beside = beside(&schema, learning.task, true);
     if !closed {
-        learn_categories(files, &mut schema)?;
+        learn_categories(files, &mut schema, &beside)?;
     }
     let added = schema.inputs.len() - before;
     let (tables, count) =
         labelled_tables(files, &schema, learning.wish, learning.task, learning.progress)?;
     if tables.is_empty() {
         return Err(no_rows(files, count));
+    }
+    if learning.task.is_some() {
+        check_names(model, tables.iter().map(|t| t.name.as_str()))?;
     }
     let mut grown = !fresh && added > 0;
     if grown {
@@ -227,6 +235,14 @@ fn learn_tables(
         grown = false;
     }
     Ok(count)
+}
+
+/// A name that is taken is told before any of the tasks is learned.
+fn check_names<'a>(model: &Model, mut names: impl Iterator<Item = &'a str>) -> Result<()> {
+    match names.find(|name| model.learner().names().any(|known| known == *name)) {
+        Some(name) => Err(pmfcl::Error::DuplicateTask { name: name.to_owned() }.into()),
+        None => Ok(()),
+    }
 }
 
 fn linear_design(inputs: usize, intercept: bool) -> Result<Design> {

@@ -45,13 +45,17 @@ pub(crate) struct Count {
     pub(crate) dropped: u64,
 }
 
+/// The columns wanted beside the features: the targets, then the one that names the task.
+pub(crate) fn beside(schema: &Schema, task: Option<&str>, classes: bool) -> Vec<Wanted> {
+    let form = if classes { Form::Text } else { Form::Number };
+    let targets = schema.targets.iter().map(|name| Wanted::new(name.clone(), form));
+    targets.chain(task.map(|name| Wanted::new(name, Form::Text))).collect()
+}
+
 /// Summarizes every task in the files, in order of appearance.
 pub(crate) fn summarize(files: &Files, recipe: &Recipe<'_>) -> Result<(Vec<TaskSummary>, Count)> {
     let schema = recipe.schema;
-    let form = if recipe.classes { Form::Text } else { Form::Number };
-    let mut beside: Vec<Wanted> =
-        schema.targets.iter().map(|name| Wanted::new(name.clone(), form)).collect();
-    beside.extend(recipe.task.map(|name| Wanted::new(name, Form::Text)));
+    let beside = beside(schema, recipe.task, recipe.classes);
     let encoder = Encoder::new(schema, beside, recipe.design.map().is_identity());
     let flow = Flow {
         plan: &|source| {

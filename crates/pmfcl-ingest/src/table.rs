@@ -3,13 +3,13 @@
 use std::collections::HashMap;
 
 use pmfcl_file::Schema;
-use pmfcl_read::{Column, Form, Wanted};
+use pmfcl_read::Column;
 
 use crate::Result;
 use crate::columns::{Wish, check_columns};
 use crate::encode::{Encoder, class_name};
 use crate::flow::{Files, Flow, Step};
-use crate::summarize::Count;
+use crate::summarize::{Count, beside};
 
 /// The rows of a task and their labels.
 #[derive(Debug, Clone, Default)]
@@ -32,9 +32,7 @@ pub(crate) fn labelled_tables(
     task: Option<&str>,
     progress: &(dyn Fn(Step) + Sync),
 ) -> Result<(Vec<LabelledTable>, Count)> {
-    let mut beside = vec![Wanted::new(schema.targets[0].clone(), Form::Text)];
-    beside.extend(task.map(|name| Wanted::new(name, Form::Text)));
-    let encoder = Encoder::new(schema, beside, false);
+    let encoder = Encoder::new(schema, beside(schema, task, true), false);
     let d = schema.inputs.len();
     let flow = Flow {
         plan: &|source| {

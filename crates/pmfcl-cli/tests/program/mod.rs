@@ -112,7 +112,7 @@ impl Place {
 /// The parameters and tasks of a model, by name.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Shown {
-    /// By feature and output; the intercept is the feature ``.
+    /// By feature and output; the intercept is the feature without a name.
     pub(crate) coef: BTreeMap<(String, String), f64>,
     pub(crate) tasks: Value,
 }
