@@ -182,7 +182,7 @@ impl Store {
         if path.exists() {
             return Err(FileError::Exists(path.to_path_buf()));
         }
-        let draft = draft_name(path);
+        let draft = claim_draft(path)?;
         let done = write_draft(&draft, model).and_then(|()| publish(&draft, path));
         // Whatever happened, the other name goes.
         let _ = fs::remove_file(&draft);
@@ -296,6 +296,12 @@ impl Store {
         }
     }
 
+    /// How many summaries the file holds.
+    pub(crate) fn summaries(&self) -> Result<usize> {
+        let count: Vec<i64> = self.query("SELECT count(*) FROM summary", 0, |row| row.get(0))?;
+        Ok(count.first().and_then(|n| usize::try_from(*n).ok()).unwrap_or(usize::MAX))
+    }
+
     /// Everything SQLite itself finds wrong, page by page.
     pub(crate) fn integrity(&self) -> Result<Vec<String>> {
         let lines: Vec<String> = self.query("PRAGMA integrity_check(20)", 0, |row| row.get(0))?;
@@ -370,6 +376,13 @@ fn check_layout(path: &Path, connection: &Connection) -> Result<()> {
         return Err(FileError::Newer(path.to_path_buf(), version, VERSION));
     }
     let damaged = |what: &str| FileError::Damaged(path.to_path_buf(), what.to_owned());
+    let journal: String =
+        connection.pragma_query_value(None, "journal_mode", |row| row.get(0)).map_err(read)?;
+    if journal == "wal" {
+        return Err(damaged(
+            "it was switched to a write-ahead log; switch it back with PRAGMA journal_mode=DELETE",
+        ));
+    }
     if version != VERSION {
         return Err(damaged("its version makes no sense"));
     }
@@ -423,23 +436,34 @@ fn sum_up(path: &Path, connection: &mut Connection) -> Result<()> {
     lock(path, connection)
 }
 
-/// A name beside the model's that no model has.
-fn draft_name(path: &Path) -> PathBuf {
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".{}.draft", std::process::id()));
-    path.with_file_name(name)
-}
-
-fn write_draft(draft: &Path, model: &Model) -> Result<()> {
-    let shown = draft.to_path_buf();
-    let directory = draft.parent().filter(|p| !p.as_os_str().is_empty());
+/// An empty file beside the model's name that nobody else has: two machines may well have processes of the same
+/// number.
+fn claim_draft(path: &Path) -> Result<PathBuf> {
+    let directory = path.parent().filter(|p| !p.as_os_str().is_empty());
     if let Some(directory) = directory
         && !directory.is_dir()
     {
         let what = format!("there is no directory {}; create it first", directory.display());
-        return Err(FileError::Io(shown, what));
+        return Err(FileError::Io(path.to_path_buf(), what));
     }
-    let _ = fs::remove_file(draft);
+    for attempt in 0u32..1000 {
+        let mut name = path.file_name().unwrap_or_default().to_owned();
+        name.push(format!(".{}-{attempt}.draft", std::process::id()));
+        let draft = path.with_file_name(name);
+        match fs::OpenOptions::new().write(true).create_new(true).open(&draft) {
+            Ok(_) => return Ok(draft),
+            Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {}
+            Err(e) if e.kind() == std::io::ErrorKind::PermissionDenied => {
+                return Err(FileError::Permission(path.to_path_buf(), "write"));
+            }
+            Err(e) => return Err(FileError::Io(path.to_path_buf(), e.to_string())),
+        }
+    }
+    let what = "a thousand drafts of it are left over; remove the files that end in .draft";
+    Err(FileError::Io(path.to_path_buf(), what.to_owned()))
+}
+
+fn write_draft(draft: &Path, model: &Model) -> Result<()> {
     let write = |e: rusqlite::Error| FileError::sqlite(draft, "write", &e);
     let mut connection =
         connect(draft, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE)?;

@@ -47,8 +47,13 @@ pub fn verify(path: &Path) -> Result<Verified> {
     checks.push("check numbers of settings, names and solution".to_owned());
     file.load()?;
     let tasks = file.model().learner().records().len();
-    if !file.model().learner().is_folded() {
-        checks.push(format!("check numbers and form of {tasks} summaries"));
+    let kept = if file.model().learner().is_folded() { 0 } else { tasks };
+    let found = file.store_mut().summaries()?;
+    if found != kept {
+        return Err(damaged(path, format!("it holds {found} summaries for {kept} tasks")));
+    }
+    if kept > 0 {
+        checks.push(format!("check numbers and form of {kept} summaries"));
     }
     follows(path, file.model())?;
     checks.push("records agree with the summaries".to_owned());

@@ -249,7 +249,14 @@ fn what_is_no_model_is_refused_by_name() {
         "PRAGMA user_version = 1; CREATE TRIGGER t AFTER DELETE ON task BEGIN DELETE FROM model; END",
     );
     refused(&place.path, "tables are not those of a model");
-    raw("DROP TRIGGER t; UPDATE task SET samples = 41");
+    raw("DROP TRIGGER t; PRAGMA journal_mode = WAL");
+    refused(&place.path, "write-ahead log");
+    raw("PRAGMA journal_mode = DELETE; INSERT INTO summary SELECT 99, bytes FROM summary");
+    // The digest is that of the file before; a row too many is found without it as well.
+    raw("UPDATE digest SET value = zeroblob(12)");
+    let text = verify(&place.path).unwrap_err().to_string();
+    assert!(text.contains("2 summaries for 1 tasks"), "{text}");
+    raw("DELETE FROM summary WHERE place = 99; UPDATE task SET samples = 41");
     refused(&place.path, "bytes were changed");
     let nowhere = place.path.parent().unwrap().join("not/there.pmf");
     let text = ModelFile::create(&nowhere, &model).unwrap_err().to_string();

@@ -74,7 +74,7 @@ fn a_learner_goes_on_to_the_bit() {
                         assert!(matches!(again.extend_inputs(0, 1), Err(Error::Away { .. })));
                         assert!(matches!(
                             again.merge(&on),
-                            Err(Error::Away { .. }) | Err(Error::DuplicateTask { .. })
+                            Err(Error::Away { .. } | Error::DuplicateTask { .. })
                         ));
                         again.supply(straight.at_hand().to_vec()).unwrap();
                     }
