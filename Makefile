@@ -6,7 +6,7 @@ PYTHON ?= python3
 VENV   := .venv
 TOOLS  := target/tools
 DENY   := $(TOOLS)/bin/cargo-deny
-PYTHONS := bench crates tests
+PYTHONS := bench crates fuzz tests
 # A fixed seed: a gate must not be a lottery. `make search` looks with new ones.
 export PROPTEST_RNG_SEED ?= 1
 

@@ -89,7 +89,9 @@ for name, save in {"stored": np.savez, "packed": np.savez_compressed}.items():
     save(out, x=np.arange(6.0).reshape(3, 2), y=np.arange(3, dtype="u1"), s=np.float32(1))
     put("npy", name, bytes([0x40, 8]) + out.getvalue())
 
-for i, (kind, form, size) in enumerate([(8, "B", 1), (9, "b", 1), (11, "h", 2), (12, "i", 4), (13, "f", 4), (14, "d", 8)]):
+for i, (kind, form, size) in enumerate(
+    [(8, "B", 1), (9, "b", 1), (11, "h", 2), (12, "i", 4), (13, "f", 4), (14, "d", 8)]
+):
     images = struct.pack(">BBBBIII", 0, 0, kind, 3, 3, 2, 1) + struct.pack(f">6{form}", *range(6))
     put("idx", f"images{kind}", bytes([i % 2 * 0x40, i]) + images)
     labels = struct.pack(">BBBBI", 0, 0, kind, 1, 3) + struct.pack(f">3{form}", *range(3))
