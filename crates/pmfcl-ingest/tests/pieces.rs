@@ -128,8 +128,8 @@ fn seen(files: &Files, stop: usize) -> Result<Vec<f64>, IngestError> {
 fn results_come_in_order() {
     let place = Place::new();
     let text = |from: usize| {
-        let rows = (from..from + 300).map(|i| format!("{i}\n")).collect::<String>();
-        format!("x\n{rows}")
+        let rows: Vec<String> = (from..from + 300).map(|i| i.to_string()).collect();
+        format!("x\n{}\n", rows.join("\n"))
     };
     let paths = [place.put("a.csv", &text(0)), place.put("b.csv", &text(300))];
     for threads in [1, 3, 8] {
@@ -151,7 +151,8 @@ fn the_first_error_is_the_one_told() {
     let bad = place.put("bad.csv", &format!("x\n{}\n", rows.join("\n")));
     for threads in [1, 2, 8] {
         for _ in 0..5 {
-            let error = seen(&files(&[bad.clone()], Some(3), threads), usize::MAX).unwrap_err();
+            let error =
+                seen(&files(std::slice::from_ref(&bad), Some(3), threads), usize::MAX).unwrap_err();
             match error {
                 IngestError::Read(ReadError::WrongValue { place, value, .. }) => {
                     assert_eq!((place.row, value.as_str()), (201, "first"));
