@@ -63,7 +63,7 @@ deny: $(DENY)
 
 soak:            ## 2,000 kills, and files far larger than memory; not a gate
 	$(CARGO) build --release -p pmfcl-cli
-	PMFCL_KILLS=2000 PMFCL_BIG=1 $(CARGO) test --release -p pmfcl-cli --test crash --test memory -- --include-ignored --nocapture
+	PMFCL_KILLS=2000 $(CARGO) test --release -p pmfcl-cli --test crash --test memory -- --include-ignored --nocapture
 
 fuzz:            ## a million executions of every fuzz target; not a gate
 	fuzz/run.sh

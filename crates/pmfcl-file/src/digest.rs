@@ -1,11 +1,11 @@
 //! A check number over the whole file, so that even a changed byte nobody reads is found.
 //!
 //! SQLite's own check and our seals cover every byte that means something. Pages also have room that means
-//! nothing, and a disk that loses bytes there will lose others. So after every commit the whole image is
+//! nothing, and a disk that loses bytes there will lose others. So when a writer closes the file the whole image is
 //! summed up, and the sum is put into a row of fixed size that is overwritten in place: that changes one page
 //! that is left out of the sum (and checked by its form), and two counters in the header (which must agree).
 //!
-//! The sum is written after the task is safe. Killed in between, the file has none, which is no damage: the
+//! The sum is written after the tasks are safe. Killed before, the file has none, which is no damage: the
 //! next writer adds it. Files above [`LARGEST`] have none either, so that a task does not cost the time of
 //! reading all others.
 

@@ -52,7 +52,7 @@ pub(crate) fn sealed(summary: &Summary) -> (Vec<u8>, i64) {
 }
 
 /// A check number over everything but the summaries, whose own are among it.
-#[derive(Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Seal(crc32fast::Hasher);
 
 impl Seal {
@@ -62,6 +62,11 @@ impl Seal {
             self.0.update(&(part.len() as u64).to_le_bytes());
             self.0.update(part);
         }
+    }
+
+    /// As if all that went into `other` had come after what went into this.
+    pub(crate) fn append(&mut self, other: &Self) {
+        self.0.combine(&other.0);
     }
 
     /// The check number.

@@ -72,6 +72,19 @@ pub struct Store {
     /// Somebody else was quicker to take the lock after a commit of ours: that commit stands, another would not
     /// stand on what is in the file.
     lost: bool,
+    /// Commits since the file was last summed up.
+    unsummed: bool,
+    sealed: TaskSeal,
+}
+
+impl Drop for Store {
+    /// The check number of the whole file is made once, when it is closed: a thousand tasks in a row should not
+    /// cost a thousand readings of all of them.
+    fn drop(&mut self) {
+        if self.unsummed && !self.lost {
+            sum_up(&mut self.connection);
+        }
+    }
 }
 
 /// An open model file.
@@ -165,10 +178,12 @@ impl Store {
         if access == Access::Read {
             connection.execute_batch("COMMIT").map_err(read)?;
         }
-        let generation = stored.generation;
+        let (generation, sealed) = (stored.generation, stored.sealed.clone());
         let model = stored.into_model(path)?;
         let path = path.to_path_buf();
-        Ok((Self { path, connection, access, generation, lost: false }, model))
+        let store =
+            Self { path, connection, access, generation, lost: false, unsummed: false, sealed };
+        Ok((store, model))
     }
 
     /// Writes a new model that has learned at least one task, and keeps it open to change.
@@ -243,8 +258,9 @@ impl Store {
         if wipe {
             self.load(model)?;
         }
-        write_all(&self.path, &self.connection, model, change, self.generation + 1)?;
-        self.generation += 1;
+        let next = self.generation + 1;
+        self.sealed = write_all(&self.path, &self.connection, model, change, next, &self.sealed)?;
+        (self.generation, self.unsummed) = (next, true);
         if wipe {
             // What was unlearned must not linger in pages the database has merely marked as free. The
             // removal is committed by now; a file too large to rewrite at the moment stays correct.
@@ -263,13 +279,10 @@ impl Store {
     /// Takes the lock a commit has let go, and catches up with what others wrote meanwhile.
     fn lock_again(&mut self, model: &mut Model) -> Result<()> {
         lock(&self.path, &self.connection)?;
-        if generation(&self.path, &self.connection)? == self.generation {
-            sum_up(&self.path, &mut self.connection)?;
-        }
         if generation(&self.path, &self.connection)? != self.generation {
             // Somebody wrote between our commit and our lock: go on from what is there now.
             let stored = Stored::read(&self.path, &self.connection)?;
-            self.generation = stored.generation;
+            (self.generation, self.sealed) = (stored.generation, stored.sealed.clone());
             *model = stored.into_model(&self.path)?;
         }
         Ok(())
@@ -418,9 +431,9 @@ fn generation(path: &Path, connection: &Connection) -> Result<i64> {
         .map_err(|_| FileError::Damaged(path.to_path_buf(), "its count of commits".to_owned()))
 }
 
-/// Puts the check number of the whole file in its place, and takes the lock again. The tasks are safe by
-/// now, so where this fails the file merely has none.
-fn sum_up(path: &Path, connection: &mut Connection) -> Result<()> {
+/// Puts the check number of the whole file in its place and ends the transaction. The tasks are safe by now,
+/// so where this fails the file merely has none.
+fn sum_up(connection: &mut Connection) {
     let mut written = || {
         let size = connection.pragma_query_value(None, "page_size", |row| row.get::<_, i64>(0))?;
         let size = usize::try_from(size).unwrap_or(1);
@@ -433,7 +446,6 @@ fn sum_up(path: &Path, connection: &mut Connection) -> Result<()> {
     if written().is_err() {
         let _ = connection.execute_batch("ROLLBACK");
     }
-    lock(path, connection)
 }
 
 /// An empty file beside the model's name that nobody else has: two machines may well have processes of the same
@@ -475,10 +487,9 @@ fn write_draft(draft: &Path, model: &Model) -> Result<()> {
         connection.execute_batch(sql).map_err(write)?;
     }
     connection.execute("INSERT INTO digest VALUES (1, ?1)", [&digest::NONE[..]]).map_err(write)?;
-    write_all(draft, &connection, model, Change::All, FIRST)?;
+    write_all(draft, &connection, model, Change::All, FIRST, &TaskSeal::default())?;
     connection.execute_batch("BEGIN IMMEDIATE").map_err(write)?;
-    sum_up(draft, &mut connection)?;
-    connection.execute_batch("ROLLBACK").map_err(write)?;
+    sum_up(&mut connection);
     connection.close().map_err(|(_, e)| write(e))
 }
 
@@ -507,9 +518,10 @@ fn write_all(
     model: &Model,
     change: Change,
     generation: i64,
-) -> Result<()> {
-    let done = write_rows(connection, model, change, generation)
-        .and_then(|()| connection.execute_batch("COMMIT"));
+    sealed: &TaskSeal,
+) -> Result<TaskSeal> {
+    let done = write_rows(connection, model, change, generation, sealed)
+        .and_then(|sealed| connection.execute_batch("COMMIT").map(|()| sealed));
     done.map_err(|e| {
         // The rollback may have happened already; either way nothing of this is in the file.
         let _ = connection.execute_batch("ROLLBACK");
@@ -522,7 +534,8 @@ fn write_rows(
     model: &Model,
     change: Change,
     generation: i64,
-) -> rusqlite::Result<()> {
+    sealed: &TaskSeal,
+) -> rusqlite::Result<TaskSeal> {
     let learner = model.learner();
     let records = learner.records();
     let at_hand = learner.at_hand();
@@ -535,9 +548,12 @@ fn write_rows(
         Change::Solution => records.len(),
     };
     // Compact memory turns its summaries into one when they have become many.
+    let mut touched = change == Change::All;
     if learner.is_folded() {
         connection.execute("DELETE FROM summary", [])?;
-        connection.execute("UPDATE task SET crc = NULL, moments = NULL", [])?;
+        let folded = "UPDATE task SET crc = NULL, moments = NULL \
+                      WHERE crc IS NOT NULL OR moments IS NOT NULL";
+        touched |= connection.execute(folded, [])? > 0;
     }
     let mut task = connection.prepare(
         "INSERT INTO task (place, name, samples, rank, weight, min_loss, bytes, note, moments, losses, crc) \
@@ -577,11 +593,13 @@ fn write_rows(
     for (key, value) in values(model, generation) {
         put.execute(params![key, value])?;
     }
-    let seal = seal(connection)?;
-    put.execute(params!["seal", seal.to_string().into_bytes()])?;
+    // Lines of earlier tasks are as they were, unless all was written anew.
+    let sealed = if touched { TaskSeal::default() } else { sealed.clone() };
+    let sealed = sealed.extended(connection)?;
+    put.execute(params!["seal", seal(connection, &sealed)?.to_string().into_bytes()])?;
     // It no longer holds; [`sum_up`] makes a new one when this is safe.
     connection.execute("UPDATE digest SET value = ?1", [&digest::NONE[..]])?;
-    Ok(())
+    Ok(sealed)
 }
 
 /// The rows of the table `model`, but for the seal.
@@ -625,7 +643,7 @@ fn values(model: &Model, generation: i64) -> Vec<(&'static str, Vec<u8>)> {
 }
 
 /// The check number over all rows of `model` and `task`.
-fn seal(connection: &Connection) -> rusqlite::Result<u32> {
+fn seal(connection: &Connection, tasks: &TaskSeal) -> rusqlite::Result<u32> {
     let mut seal = Seal::default();
     let mut statement =
         connection.prepare("SELECT key, value FROM model WHERE key <> 'seal' ORDER BY key")?;
@@ -634,27 +652,43 @@ fn seal(connection: &Connection) -> rusqlite::Result<u32> {
         let value: Vec<u8> = row.get(1)?;
         seal.add(&row.get::<_, String>(0)?, &value);
     }
-    let mut statement = connection.prepare(
-        "SELECT name, samples, rank, weight, min_loss, bytes, note, moments, losses, crc, place \
-         FROM task ORDER BY place",
-    )?;
-    let mut rows = statement.query([])?;
-    while let Some(row) = rows.next()? {
-        let name: String = row.get(0)?;
-        let mut line = Vec::new();
-        for i in [1, 3, 4] {
-            line.extend_from_slice(&row.get::<_, f64>(i)?.to_bits().to_le_bytes());
-        }
-        for i in [2, 5, 10] {
-            line.extend_from_slice(&row.get::<_, i64>(i)?.to_le_bytes());
-        }
-        line.extend_from_slice(&row.get::<_, Option<i64>>(9)?.unwrap_or(-1).to_le_bytes());
-        seal.add(&name, &line);
-        seal.add("note", row.get::<_, Option<String>>(6)?.unwrap_or_default().as_bytes());
-        seal.add("moments", &row.get::<_, Option<Vec<u8>>>(7)?.unwrap_or_default());
-        seal.add("losses", &row.get::<_, Option<Vec<u8>>>(8)?.unwrap_or_default());
-    }
+    seal.append(&tasks.seal);
     Ok(seal.value())
+}
+
+/// The part of the seal that stands for the first `count` tasks, so that one more does not cost all before it.
+#[derive(Debug, Clone, Default)]
+struct TaskSeal {
+    seal: Seal,
+    count: i64,
+}
+
+impl TaskSeal {
+    /// With the tasks that have come since.
+    fn extended(mut self, connection: &Connection) -> rusqlite::Result<Self> {
+        let mut statement = connection.prepare(
+            "SELECT name, samples, rank, weight, min_loss, bytes, note, moments, losses, crc, place \
+             FROM task WHERE place >= ?1 ORDER BY place",
+        )?;
+        let mut rows = statement.query([self.count])?;
+        while let Some(row) = rows.next()? {
+            let name: String = row.get(0)?;
+            let mut line = Vec::new();
+            for i in [1, 3, 4] {
+                line.extend_from_slice(&row.get::<_, f64>(i)?.to_bits().to_le_bytes());
+            }
+            for i in [2, 5, 10] {
+                line.extend_from_slice(&row.get::<_, i64>(i)?.to_le_bytes());
+            }
+            line.extend_from_slice(&row.get::<_, Option<i64>>(9)?.unwrap_or(-1).to_le_bytes());
+            self.seal.add(&name, &line);
+            self.seal.add("note", row.get::<_, Option<String>>(6)?.unwrap_or_default().as_bytes());
+            self.seal.add("moments", &row.get::<_, Option<Vec<u8>>>(7)?.unwrap_or_default());
+            self.seal.add("losses", &row.get::<_, Option<Vec<u8>>>(8)?.unwrap_or_default());
+            self.count += 1;
+        }
+        Ok(self)
+    }
 }
 
 /// A summary from its bytes.
@@ -669,6 +703,7 @@ fn thaw(path: &Path, blob: &[u8], check: Option<i64>, name: &str) -> Result<Summ
 /// What a file holds, before it is made a model.
 struct Stored {
     generation: i64,
+    sealed: TaskSeal,
     values: std::collections::BTreeMap<String, Vec<u8>>,
     tasks: Vec<(TaskRecord, TaskNote)>,
     /// Summaries of compact memory, which are few and always needed.
@@ -688,7 +723,8 @@ impl Stored {
             }
         }
         let noted = values.get("seal").map(|v: &Vec<u8>| String::from_utf8_lossy(v).into_owned());
-        if noted != Some(seal(connection).map_err(read)?.to_string()) {
+        let sealed = TaskSeal::default().extended(connection).map_err(read)?;
+        if noted != Some(seal(connection, &sealed).map_err(read)?.to_string()) {
             return Err(damaged("its check number does not match: bytes were changed"));
         }
         let mut tasks = Vec::new();
@@ -722,8 +758,13 @@ impl Stored {
             tasks.push((record().map_err(read)?, note));
             checks.push(row.get(9).map_err(read)?);
         }
-        let mut stored =
-            Self { generation: generation(path, connection)?, values, tasks, held: Vec::new() };
+        let mut stored = Self {
+            generation: generation(path, connection)?,
+            sealed,
+            values,
+            tasks,
+            held: Vec::new(),
+        };
         let found = settings::read(stored.text("settings").map_err(|e| damaged(&e))?)
             .map_err(|e| damaged(&e))?;
         let compact = match &found {
@@ -911,7 +952,8 @@ pub fn assemble(
         rows.push((task.record, read_note(task.note.as_deref(), task.moments, task.losses)?));
     }
     let held = if values.contains_key("pool") { Vec::new() } else { summaries.clone() };
-    let mut model = Stored { generation: 0, values, tasks: rows, held }.build()?;
+    let mut model =
+        Stored { generation: 0, sealed: TaskSeal::default(), values, tasks: rows, held }.build()?;
     if model.learner().away() > 0 {
         match &mut model.learned {
             Learned::Regression(learner) => learner.supply(summaries),
