@@ -11,7 +11,9 @@ use pmfcl::{
     Ridge, Settings,
 };
 use pmfcl_file::{Access, Change, Learned, Model, Store, Word};
-use pmfcl_ingest::{Files, IngestError, Learning, Wish, choose_columns, learn_tasks};
+use pmfcl_ingest::{
+    Files, IngestError, Learning, Plan, Step, Wish, choose_columns, learn_prepared, prepare,
+};
 use serde_json::{Value, json};
 
 use crate::data::{Reading, expand, task_name};
@@ -144,26 +146,29 @@ impl Learn {
         if self.task_column.is_none() {
             check_names(&jobs, &model)?;
         }
-        let several = model.classifier().is_some_and(|c| c.settings().loss == ClassLoss::Logistic);
-        let mut told: Vec<Value> = Vec::new();
-        for (name, files) in &mut jobs {
+        let again = model.classifier().is_some_and(|c| c.settings().loss == ClassLoss::Logistic);
+        let mut spooled = Vec::new();
+        for (_, files) in &mut jobs {
             // Log-loss looks at its rows more than once.
-            let _spooled = if several { spool(files)? } else { None };
-            let (name, files) = (&*name, &*files);
+            spooled.extend(if again { spool(files)? } else { None });
+        }
+        // All files are read before the first is learned: a fault in the last leaves the model as it was.
+        let mut plan = Plan::of(&model);
+        let mut prepared = Vec::with_capacity(jobs.len());
+        for (name, files) in &jobs {
             let progress = Progress::over(files, name);
-            let learning = Learning {
-                files,
-                wish: &wish,
-                task: self.task_column.as_deref(),
-                name,
-                weight: self.weight,
-                progress: &|step| progress.step(step),
-            };
+            let step = |step| progress.step(step);
+            prepared.push(prepare(&model, &mut plan, &self.learning(&wish, name, files, &step))?);
+        }
+        let mut told: Vec<Value> = Vec::new();
+        for ((name, files), prepared) in jobs.iter().zip(prepared) {
             let before = model.learner().records().len();
             let shelf = std::cell::RefCell::new(&mut store);
-            let read = learn_tasks(
+            let read = learn_prepared(
                 &mut model,
-                &learning,
+                &plan,
+                prepared,
+                &self.learning(&wish, name, files, &|_| {}),
                 &mut |model| match &**shelf.borrow() {
                     Some(store) => Ok(store.load(model)?),
                     None => Ok(()),
@@ -177,7 +182,6 @@ impl Learn {
                     Ok(())
                 },
             )?;
-            drop(progress);
             if read.dropped > 0 {
                 note(&format!(
                     "{name}: {} rows with missing values were dropped",
@@ -209,6 +213,17 @@ impl Learn {
             forgetting.map_or_else(String::new, |f| format!(", mean forgetting {}", short(f))),
         );
         Ok(Done { document, words })
+    }
+
+    fn learning<'a>(
+        &'a self,
+        wish: &'a Wish,
+        name: &'a str,
+        files: &'a Files,
+        progress: &'a (dyn Fn(Step) + Sync),
+    ) -> Learning<'a> {
+        let task = self.task_column.as_deref();
+        Learning { files, wish, task, name, weight: self.weight, progress }
     }
 
     fn jobs(&self) -> Result<Vec<Job>> {

@@ -101,6 +101,19 @@ fn cells_that_are_no_values() {
 }
 
 /// The first of several faults is told, however many threads read; and rows are counted as the file has them.
+/// A fault in the last file leaves the model as it was before the first, and makes no new model.
+#[test]
+fn a_command_is_all_or_nothing() {
+    let place = made();
+    place.put("c.csv", table(5).csv());
+    place.put("bad.csv", with(30, "x", "oops"));
+    refuse(&place, "learn m.pmf c.csv bad.csv", &["bad.csv", "row 31", "oops"]);
+    refuse(&place, "learn new.pmf c.csv bad.csv --target y", &["bad.csv", "row 31", "oops"]);
+    refuse(&place, "learn new.pmf c.csv bad.csv --target k --loss logistic", &["bad.csv", "oops"]);
+    refuse(&place, "learn new.pmf c.csv bad.csv --target y --basis spline:4", &["bad.csv", "oops"]);
+    place.ok("learn m.pmf c.csv");
+}
+
 #[test]
 fn the_first_fault_is_told() {
     let place = made();

@@ -1,10 +1,11 @@
 //! Tasks of files go into a model, one after the other.
 
 use pmfcl::{Basis, ClassLoss, Design, Labels, Rows, Summary};
-use pmfcl_file::{Input, Learned, Model};
+use pmfcl_file::{Input, Learned, Model, Schema};
 
-use crate::columns::Wish;
-use crate::flow::{Files, Step};
+use crate::columns::{Wish, check_columns};
+use crate::encode::Encoder;
+use crate::flow::{Files, Flow, Step};
 use crate::head::{first_rows, learn_categories};
 use crate::summarize::{Count, Recipe, TaskSummary, beside, summarize};
 use crate::table::{LabelledTable, labelled_tables};
@@ -35,54 +36,52 @@ pub struct Read {
     pub dropped: u64,
 }
 
-/// Learns the tasks of the files into `model`. After each, `learned` is told its name and what has changed of the
-/// model: `true` where inputs or classes were added, so that all its summaries changed.
-///
-/// `load` is called before such a change: it must supply summaries that are still in a file.
-///
-/// # Errors
-/// When a file cannot be read or learned; tasks before it have been learned and told.
-pub fn learn_tasks(
-    model: &mut Model,
-    learning: &Learning<'_>,
-    load: &mut dyn FnMut(&mut Model) -> Result<()>,
-    learned: &mut dyn FnMut(&mut Model, &str, bool) -> Result<()>,
-) -> Result<Read> {
-    let count = if model.classifier().is_some_and(|c| c.settings().loss == ClassLoss::Logistic) {
-        learn_tables(model, learning, load, learned)?
-    } else {
-        learn_summaries(model, learning, load, learned)?
-    };
-    Ok(Read { rows: count.rows, dropped: count.dropped })
+/// The columns and the design under which all files of a command are read, settled by the first of them.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    schema: Schema,
+    design: Option<Design>,
 }
 
-fn learn_summaries(
-    model: &mut Model,
-    learning: &Learning<'_>,
-    load: &mut dyn FnMut(&mut Model) -> Result<()>,
-    learned: &mut dyn FnMut(&mut Model, &str, bool) -> Result<()>,
-) -> Result<Count> {
+impl Plan {
+    /// Before the first file.
+    pub fn of(model: &Model) -> Self {
+        Self { schema: model.schema.clone(), design: model.learner().design().cloned() }
+    }
+}
+
+/// Files that have been read and found in order, and are not yet learned.
+#[derive(Debug)]
+pub struct Prepared {
+    /// Named summaries; `None` where the loss looks at the rows again.
+    tasks: Option<Vec<(String, TaskSummary)>>,
+    count: Count,
+}
+
+/// Reads files and summarizes their tasks; no model is changed. Several files can thus be prepared before the first
+/// is learned, so that a fault in the last leaves the model as it was.
+///
+/// # Errors
+/// When a file cannot be read or summarized, or a task name is taken.
+pub fn prepare(model: &Model, plan: &mut Plan, learning: &Learning<'_>) -> Result<Prepared> {
+    if logistic(model) {
+        return look_through(model, plan, learning);
+    }
     let files = learning.files;
     let settings = model.learner().settings();
     let (linear, intercept) = (settings.basis == Basis::default(), settings.intercept);
-    let accumulator = settings.accumulator;
-    let mut schema = model.schema.clone();
-    let beside = beside(&schema, learning.task, model.classifier().is_some());
-    let first = model.learner().design().is_none();
-    if first && !linear {
-        learn_categories(files, &mut schema, &beside)?;
-    }
-    let design = match model.learner().design() {
-        Some(design) => design.clone(),
-        None if linear && schema.inputs.is_empty() => {
-            // Text alone: the inputs are the categories to come. One stands in until they are known.
-            learn_categories(files, &mut schema, &beside)?;
-            linear_design(schema.inputs.len(), intercept)?
+    let beside = beside(&plan.schema, learning.task, model.classifier().is_some());
+    if plan.design.is_none() {
+        let schema = &mut plan.schema;
+        // Text alone has no inputs but its categories, and other bases are fixed on all of them.
+        if !linear || schema.inputs.is_empty() {
+            learn_categories(files, schema, &beside)?;
         }
-        None if linear => linear_design(schema.inputs.len(), intercept)?,
-        None => {
+        plan.design = Some(if linear {
+            linear_design(schema.inputs.len(), intercept)?
+        } else {
             let rows = if settings.basis.needs_rows() {
-                first_rows(files, &schema, &beside)?
+                first_rows(files, schema, &beside)?
             } else {
                 vec![0.0; schema.inputs.len()]
             };
@@ -90,15 +89,16 @@ fn learn_summaries(
                 return Err(no_rows(files, Count::default()));
             }
             model.learner().design_for(&Rows::new(&rows, schema.inputs.len())?)?
-        }
-    };
+        });
+    }
+    let Some(design) = &plan.design else { return Err(pmfcl::Error::NotLearned.into()) };
     let recipe = Recipe {
-        schema: &schema,
+        schema: &plan.schema,
         wish: learning.wish,
         task: learning.task,
         classes: model.classifier().is_some(),
-        design: &design,
-        accumulator,
+        design,
+        accumulator: settings.accumulator,
         progress: learning.progress,
     };
     let (tasks, count) = summarize(files, &recipe)?;
@@ -108,15 +108,81 @@ fn learn_summaries(
     if learning.task.is_some() {
         check_names(model, tasks.iter().map(|t| t.name.as_str()))?;
     }
-    let base = schema.inputs.len();
-    model.schema = schema;
-    for task in tasks {
-        let name =
-            if learning.task.is_some() { task.name.clone() } else { learning.name.to_owned() };
-        let grown = learn_one(model, &name, task, (&design, base), learning.weight, load)?;
+    let named = |task: TaskSummary| {
+        let name = if learning.task.is_some() { &task.name } else { learning.name };
+        (name.to_owned(), task)
+    };
+    Ok(Prepared { tasks: Some(tasks.into_iter().map(named).collect()), count })
+}
+
+/// Learns what was prepared into `model`. After each task, `learned` is told its name and what has changed of the
+/// model: `true` where inputs or classes were added, so that all its summaries changed.
+///
+/// `load` is called before such a change: it must supply summaries that are still in a file.
+///
+/// # Errors
+/// When a task cannot be learned; tasks before it have been learned and told.
+pub fn learn_prepared(
+    model: &mut Model,
+    plan: &Plan,
+    prepared: Prepared,
+    learning: &Learning<'_>,
+    load: &mut dyn FnMut(&mut Model) -> Result<()>,
+    learned: &mut dyn FnMut(&mut Model, &str, bool) -> Result<()>,
+) -> Result<Read> {
+    let (Some(tasks), Some(design)) = (prepared.tasks, &plan.design) else {
+        let count = learn_tables(model, learning, load, learned)?;
+        return Ok(Read { rows: count.rows, dropped: count.dropped });
+    };
+    let base = plan.schema.inputs.len();
+    if model.learner().design().is_none() {
+        model.schema = plan.schema.clone();
+    }
+    for (name, task) in tasks {
+        let grown = learn_one(model, &name, task, (design, base), learning.weight, load)?;
         learned(model, &name, grown)?;
     }
-    Ok(count)
+    Ok(Read { rows: prepared.count.rows, dropped: prepared.count.dropped })
+}
+
+/// [`prepare`] and [`learn_prepared`] for files that stand alone.
+///
+/// # Errors
+/// As the two.
+pub fn learn_tasks(
+    model: &mut Model,
+    learning: &Learning<'_>,
+    load: &mut dyn FnMut(&mut Model) -> Result<()>,
+    learned: &mut dyn FnMut(&mut Model, &str, bool) -> Result<()>,
+) -> Result<Read> {
+    let mut plan = Plan::of(model);
+    let prepared = if logistic(model) {
+        Prepared { tasks: None, count: Count::default() }
+    } else {
+        prepare(model, &mut plan, learning)?
+    };
+    learn_prepared(model, &plan, prepared, learning, load, learned)
+}
+
+fn logistic(model: &Model) -> bool {
+    model.classifier().is_some_and(|c| c.settings().loss == ClassLoss::Logistic)
+}
+
+/// Reads files whose rows will be read again, only to see that they can be.
+fn look_through(model: &Model, plan: &Plan, learning: &Learning<'_>) -> Result<Prepared> {
+    let schema = &plan.schema;
+    let closed = model.learner().design().is_some_and(|d| !d.map().is_identity());
+    let encoder = Encoder::new(schema, beside(schema, learning.task, true), !closed);
+    let flow = Flow {
+        plan: &|source| {
+            check_columns(source, schema, learning.wish, true)?;
+            Ok(encoder.wanted())
+        },
+        work: &|source, batch| encoder.categories(source, batch).map(|_| ()),
+        progress: &|_| {},
+    };
+    learning.files.run(&flow, |()| Ok(true))?;
+    Ok(Prepared { tasks: None, count: Count::default() })
 }
 
 /// Learns a task summarized with the first `base` inputs of the schema; says whether the model grew.

@@ -26,7 +26,9 @@ pub use columns::{Selection, Wish, check_columns, choose_columns};
 pub use encode::{Encoded, Encoder, class_name};
 pub use error::IngestError;
 pub use flow::{Files, Flow, Step};
-pub use learn::{Learning, Read, learn_tasks, summarize_again};
+pub use learn::{
+    Learning, Plan, Prepared, Read, learn_prepared, learn_tasks, prepare, summarize_again,
+};
 pub use table::LabelledTable;
 
 /// Results of this crate.
