@@ -29,16 +29,19 @@ mod error;
 mod layout;
 mod model;
 mod schema;
+mod seal;
 mod settings;
 mod store;
+mod stored;
 mod verify;
 mod words;
+mod written;
 
 pub use error::FileError;
 pub use model::{Learned, Model};
 pub use schema::{Column, ColumnKind, Input, Others, Schema};
 pub use store::{Access, Change, ModelFile, Result, Store};
 #[doc(hidden)]
-pub use store::{TaskRow, assemble};
+pub use stored::{TaskRow, assemble};
 pub use verify::{Verified, verify};
 pub use words::Word;
