@@ -43,7 +43,7 @@ impl Report {
 }
 
 /// The page of a model whose summaries are loaded.
-pub(crate) fn html(model: &Model, title: &str) -> Result<String> {
+fn html(model: &Model, title: &str) -> Result<String> {
     Ok(page(&Subject {
         title,
         learner: model.learner(),

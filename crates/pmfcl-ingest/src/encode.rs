@@ -124,13 +124,11 @@ impl<'a> Encoder<'a> {
         out: &mut Vec<f64>,
     ) {
         let w = encoded.width;
-        if self.texts.is_empty() {
-            // All of it is overwritten.
-            out.resize((to - from) * w, 0.0);
-        } else {
+        if !self.texts.is_empty() {
+            // Categories a row does not have are zero; numbers are all overwritten.
             out.clear();
-            out.resize((to - from) * w, 0.0);
         }
+        out.resize((to - from) * w, 0.0);
         batch.gather(from..to, &self.places, out, w);
         for (column, inputs) in &encoded.inputs {
             let Column::Texts(texts) = &batch.columns[*column] else { continue };

@@ -311,13 +311,12 @@ impl Growing {
             });
         }
         let Some(summary) = sum else { return Ok(None) };
-        let (m, p) = (summary.width(), summary.targets());
+        let p = summary.targets();
         let summary = if self.classes.len() > p {
             summary.extend_targets(p, self.classes.len() - p)?
         } else {
             summary
         };
-        debug_assert!(m > 0, "a summary has columns");
         // Classes other tasks of the same batch had are none of this one's.
         let kept: Vec<usize> =
             (0..self.classes.len()).filter(|&k| summary.target_sums()[k] > 0.0).collect();
