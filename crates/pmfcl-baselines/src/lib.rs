@@ -5,8 +5,24 @@
 
 #![warn(clippy::unwrap_used)]
 
+mod batch;
+mod buffer;
+mod er;
+mod loss;
 mod method;
+mod network;
+mod random;
+mod reservoir;
+mod sgd;
+mod steps;
 mod task;
 
+pub use er::{Er, ErArguments};
+pub use loss::Goal;
 pub use method::{Kept, Method};
+pub use network::{Network, Pass};
+pub use random::Random;
+pub use reservoir::Reservoir;
+pub use sgd::Sgd;
+pub use steps::Steps;
 pub use task::{Inputs, Matrix, Targets, Task};

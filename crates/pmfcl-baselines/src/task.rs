@@ -12,6 +12,11 @@ pub trait Inputs: Send + Sync {
 
     /// Writes row `i`.
     fn write(&self, i: usize, out: &mut [f64]);
+
+    /// Bytes a number takes as it is stored: one for 8-bit pixels.
+    fn cell_bytes(&self) -> usize {
+        size_of::<f64>()
+    }
 }
 
 /// Inputs in memory, row after row.
