@@ -14,5 +14,6 @@ pub mod kernels;
 pub mod scaling;
 pub mod stream;
 mod table;
+pub mod wide;
 
 pub use table::Table;

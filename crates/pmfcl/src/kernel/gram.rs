@@ -54,6 +54,29 @@ impl Gram {
         }
     }
 
+    /// Sums made elsewhere: `xx` row after row from the diagonal on, `xy` feature after feature.
+    pub(crate) fn from_upper(m: usize, p: usize, xx: &[f64], xy: &[f64], yy: &[f64]) -> Self {
+        let mut gram = Self::new(m, p);
+        let mut cells = xx.iter();
+        for i in 0..m {
+            for (j, v) in (i..m).zip(cells.by_ref()) {
+                gram.xx[upper(i / WIDE, j / WIDE) + i % WIDE * WIDE + j % WIDE] = *v;
+                // The block on the diagonal is whole.
+                if i / WIDE == j / WIDE {
+                    gram.xx[upper(i / WIDE, j / WIDE) + j % WIDE * WIDE + i % WIDE] = *v;
+                }
+            }
+        }
+        for (i, row) in xy.chunks_exact(p.max(1)).enumerate() {
+            for (k, v) in row.iter().enumerate() {
+                let at = k / WIDE * m.div_ceil(WIDE) + i / WIDE;
+                gram.yx[at * BLOCK + k % WIDE * WIDE + i % WIDE] = *v;
+            }
+        }
+        gram.yy[..p].copy_from_slice(yy);
+        gram
+    }
+
     /// Adds the given rows.
     ///
     /// The same rows in the same pieces give the same bits, on any number of threads.

@@ -25,8 +25,10 @@ mod algebra;
 mod build;
 mod bytes;
 mod echelon;
+mod products;
 
 pub use build::{Accumulator, Design, Summarizer};
+pub use products::Products;
 
 pub(crate) use algebra::pool;
 

@@ -1,0 +1,202 @@
+//! PMF-CL on thousands of random features, in single precision where that is enough.
+//!
+//! ```text
+//! images ──map──▶ features (f32) ──products of a block (f32)──▶ sums (f64) ──▶ Summary ──▶ Classifier
+//! ```
+//!
+//! A width of 10,000 makes 10⁸ products a row, and nearly all of the time is theirs. A block's products are formed in single
+//! precision and added up in double, so the rounding of a sum does not grow with the number of rows. The sums of all tasks end
+//! in one [`pmfcl::Summary`], which the library's own classifier solves: what `--accumulator gram` does, but faster.
+//!
+//! Maps are drawn from a seed and never see data: [`Relu`] looks at whole images, [`Patches`] at small windows of them.
+
+mod map;
+mod patches;
+mod relu;
+mod sums;
+
+use std::sync::{Arc, OnceLock};
+
+use pmfcl::{Basis, ClassLoss, Classifier, ClassifierSettings, Design, MemoryKind, Ridge};
+use pmfcl_baselines::{Kept, Method, Targets, Task};
+
+pub use map::FeatureMap;
+pub use patches::{Patches, Window};
+pub use relu::Relu;
+
+use sums::Sums;
+
+/// Rows that are mapped and multiplied at once.
+const BLOCK: usize = 1024;
+
+/// A classifier on a wide random map.
+pub struct Wide {
+    map: Arc<dyn FeatureMap>,
+    loss: ClassLoss,
+    ridge: Ridge,
+    classes: usize,
+    threads: usize,
+    sums: Sums,
+    /// Weights of the features (one row a feature, the intercept first); solved when first asked for.
+    solved: OnceLock<Vec<f32>>,
+}
+
+impl Wide {
+    /// A classifier of `classes` classes that has learned nothing.
+    pub fn new(map: Arc<dyn FeatureMap>, loss: ClassLoss, classes: usize, threads: usize) -> Self {
+        let sums = Sums::new(map.width() + 1, classes);
+        // Cross-validation of the ridge would cost more than the sums; at this many rows it hardly matters.
+        let ridge = if loss == ClassLoss::Gaussian { Ridge::Auto } else { Ridge::Fixed(1e-5) };
+        Self { map, loss, ridge, classes, threads, sums, solved: OnceLock::new() }
+    }
+
+    /// The summary of everything learned.
+    ///
+    /// # Errors
+    /// As [`pmfcl::Summary::from_products`].
+    pub fn summary(&self) -> pmfcl::Result<pmfcl::Summary> {
+        pmfcl::Summary::from_products(&self.sums.products())
+    }
+
+    fn solve(&self) -> pmfcl::Result<Vec<f32>> {
+        let summary = self.summary()?;
+        let design = Design::new(Basis::default().fix(&[], self.map.width())?, true);
+        let names: Vec<String> = (0..self.classes).map(|k| k.to_string()).collect();
+        let mut model = Classifier::new(ClassifierSettings {
+            loss: self.loss,
+            memory: MemoryKind::Compact,
+            ridge: self.ridge,
+            standardize: true,
+            classes: Some(names.clone()),
+            ..ClassifierSettings::default()
+        })?;
+        let theta = &model.learn_summarized("all", design, &summary, &names, 1.0)?.theta;
+        let features = self.map.width() + 1;
+        let mut weights = vec![0.0; features * self.classes];
+        for k in 0..self.classes {
+            for (i, v) in theta.column(k).iter().enumerate() {
+                // A class without rows has an intercept of -1e300: it must stay finite here.
+                weights[i * self.classes + k] = v.clamp(-1e30, 1e30) as f32;
+            }
+        }
+        Ok(weights)
+    }
+}
+
+impl Method for Wide {
+    fn name(&self) -> String {
+        format!("PMF-CL {} {}", self.loss.name(), self.map.name())
+    }
+
+    fn learn(&mut self, task: &Task) {
+        let Targets::Classes { codes, .. } = &*task.y else {
+            panic!("a classifier needs classes");
+        };
+        let width = task.x.width();
+        let mut row = vec![0.0; width];
+        let mut x = Vec::with_capacity(BLOCK * width);
+        for from in (0..task.x.rows()).step_by(BLOCK) {
+            let to = task.x.rows().min(from + BLOCK);
+            x.clear();
+            for i in from..to {
+                task.x.write(i, &mut row);
+                x.extend(row.iter().map(|v| *v as f32));
+            }
+            let features = map::with_intercept(&*self.map, &x, to - from, self.threads);
+            self.sums.add(&features, &codes[from..to], self.threads);
+        }
+        self.solved = OnceLock::new();
+    }
+
+    /// # Panics
+    /// When the sums are not those of any rows, which finite inputs cannot bring about.
+    fn outputs(&self, x: &[f64], rows: usize) -> Vec<f64> {
+        let weights = self
+            .solved
+            .get_or_init(|| self.solve().expect("sums of finite features are those of rows"));
+        let x: Vec<f32> = x.iter().map(|v| *v as f32).collect();
+        let width = x.len() / rows.max(1);
+        let mut out = Vec::with_capacity(rows * self.classes);
+        for part in x.chunks(BLOCK * width) {
+            let count = part.len() / width;
+            let features = map::with_intercept(&*self.map, part, count, self.threads);
+            let mut scores = vec![0.0; count * self.classes];
+            map::product(&features, weights, count, &mut scores);
+            out.extend(scores.iter().map(|v| f64::from(*v)));
+        }
+        out
+    }
+
+    fn kept(&self) -> Kept {
+        let (m, k) = (self.map.width() + 1, self.classes);
+        let numbers = m * (m + 1) / 2 + m * k + 2 * k + 1;
+        Kept { numbers, bytes: 8 * numbers, examples: 0 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pmfcl::{Labels, Rows};
+    use pmfcl_baselines::Matrix;
+    use pmfcl_oracle::Draw;
+
+    fn tasks() -> Vec<(Vec<f64>, Vec<u32>)> {
+        let mut draw = Draw::new(4);
+        (0..3)
+            .map(|t| {
+                let codes: Vec<u32> = (0..1500).map(|_| draw.below(3) as u32).collect();
+                let row = |k: u32, draw: &mut Draw| -> Vec<f64> {
+                    (0..6).map(|j| draw.normal() + f64::from(k) * f64::from(j + t) * 0.2).collect()
+                };
+                (codes.iter().flat_map(|k| row(*k, &mut draw)).collect(), codes)
+            })
+            .collect()
+    }
+
+    fn learned(loss: ClassLoss, threads: usize) -> Wide {
+        let mut wide = Wide::new(Arc::new(Relu::new(6, 40, 7)), loss, 3, threads);
+        for (x, codes) in tasks() {
+            let y = Targets::Classes { codes, count: 3 };
+            wide.learn(&Task { x: Arc::new(Matrix::new(x, 6)), y: Arc::new(y) });
+        }
+        wide
+    }
+
+    #[test]
+    fn agrees_with_the_classifier_on_the_same_features() {
+        for loss in [ClassLoss::Gaussian, ClassLoss::Squared] {
+            let wide = learned(loss, 2);
+            let mut model = Classifier::new(ClassifierSettings {
+                loss,
+                ridge: wide.ridge,
+                standardize: true,
+                ..ClassifierSettings::default()
+            })
+            .expect("settings");
+            let map = Relu::new(6, 40, 7);
+            for (t, (x, codes)) in tasks().into_iter().enumerate() {
+                let x: Vec<f32> = x.iter().map(|v| *v as f32).collect();
+                let mut features = vec![0.0; codes.len() * 40];
+                map.write(&x, codes.len(), &mut features);
+                let rows = Rows::from_f32(&features, 40).expect("rows");
+                model.learn(&t.to_string(), rows, &Labels::new(&codes)).expect("finite");
+            }
+            let theta = &model.model().expect("learned").theta;
+            let weights = wide.solve().expect("solved");
+            let largest = weights.iter().fold(0.0_f32, |a, v| a.max(v.abs()));
+            for k in 0..3 {
+                for (i, v) in theta.column(k).iter().enumerate() {
+                    let other = f64::from(weights[i * 3 + k]);
+                    assert!((v - other).abs() < 2e-4 * f64::from(largest), "{loss:?} {v} {other}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn threads_do_not_change_a_bit() {
+        let (one, three) = (learned(ClassLoss::Gaussian, 1), learned(ClassLoss::Gaussian, 3));
+        assert_eq!(one.sums.products(), three.sums.products());
+    }
+}
