@@ -17,6 +17,7 @@ mod columns;
 mod encode;
 mod error;
 mod flow;
+mod gather;
 mod head;
 mod learn;
 mod summarize;
@@ -26,6 +27,7 @@ pub use columns::{Selection, Wish, check_columns, choose_columns};
 pub use encode::{Encoded, Encoder, class_name};
 pub use error::IngestError;
 pub use flow::{Files, Flow, Step};
+pub use gather::{Gathered, GatheredTargets, Words, gather};
 pub use learn::{
     Learning, Plan, Prepared, Read, learn_prepared, learn_tasks, prepare, summarize_again,
 };

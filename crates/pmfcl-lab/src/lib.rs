@@ -8,6 +8,7 @@
 
 pub mod classifiers;
 pub mod conditioning;
+pub mod contest;
 pub mod data;
 pub mod footprint;
 pub mod kernels;
