@@ -6,6 +6,7 @@ mod bench;
 mod bike;
 mod data;
 mod demo;
+mod digits;
 mod export;
 mod hindsight;
 mod learn;

@@ -4,13 +4,14 @@
 //! is timed.
 //!
 //! [`data`] reads a data set (Parquet), [`stream`] divides it into tasks, [`classifiers`] runs every classifier over
-//! every stream.
+//! every stream. [`images`] runs the methods of the field over streams of images, beside their published numbers.
 
 pub mod classifiers;
 pub mod conditioning;
 pub mod contest;
 pub mod data;
 pub mod footprint;
+pub mod images;
 pub mod kernels;
 pub mod scaling;
 pub mod stream;
