@@ -70,7 +70,9 @@ pub(crate) struct Contest {
 
 impl Contest {
     pub(crate) fn run(&self) -> Result<Vec<Table>> {
-        for (flag, n) in [("--epochs", self.epochs), ("--batch", self.batch), ("--buffer", self.buffer)] {
+        for (flag, n) in
+            [("--epochs", self.epochs), ("--batch", self.batch), ("--buffer", self.buffer)]
+        {
             if n == 0 {
                 bail!("{flag} must be 1 or more");
             }
@@ -134,7 +136,8 @@ impl Contest {
         }
         let test = self.split_column.as_ref().map(|_| {
             let split = &all.keys[1];
-            let learn: Vec<bool> = split.names.iter().map(|n| matches!(n.as_str(), "0" | "train" | "false")).collect();
+            let learn: Vec<bool> =
+                split.names.iter().map(|n| matches!(n.as_str(), "0" | "train" | "false")).collect();
             split.codes.iter().map(|&c| !learn[c as usize]).collect()
         });
         rows(all, self.target.len(), test)
@@ -149,7 +152,8 @@ fn rows(all: Gathered, targets: usize, test: Option<Vec<bool>>) -> Result<Rows> 
                 bail!("the target has one class; there is nothing to tell apart");
             }
             // Numbers by value, then text: the order the library keeps them in.
-            let names: Vec<&String> = words.codes.iter().map(|&c| &words.names[c as usize]).collect();
+            let names: Vec<&String> =
+                words.codes.iter().map(|&c| &words.names[c as usize]).collect();
             let labels = Labels::new(&names.iter().map(|n| n.as_str()).collect::<Vec<_>>());
             Targets::Classes { codes: labels.codes().to_vec(), count: labels.names().len() }
         }
@@ -171,7 +175,10 @@ fn save(out: &Path, arena: &Arena, tables: &[Table], lines: &[(String, Vec<f64>)
         size: Size { width: 900.0, height: 520.0 },
         x: Axis::names("newest task", arena.names.iter().cloned()),
         y: if wide { Axis::log(label) } else { Axis::linear(label) },
-        series: lines.iter().map(|(name, line)| Series::from_values(name, line.iter().copied())).collect(),
+        series: lines
+            .iter()
+            .map(|(name, line)| Series::from_values(name, line.iter().copied()))
+            .collect(),
         ..Lines::default()
     };
     write(&out.join("stream.svg"), chart.svg(Theme::Auto).as_bytes())?;
@@ -179,12 +186,15 @@ fn save(out: &Path, arena: &Arena, tables: &[Table], lines: &[(String, Vec<f64>)
     for (table, name) in tables.iter().zip(["scores.csv", "forgetting.csv"]) {
         write(&out.join(name), csv(&table.columns, &table.rows)?.as_bytes())?;
     }
-    let columns: Vec<String> = ["newest task".to_owned()].into_iter().chain(lines.iter().map(|l| l.0.clone())).collect();
+    let columns: Vec<String> =
+        ["newest task".to_owned()].into_iter().chain(lines.iter().map(|l| l.0.clone())).collect();
     let rows: Vec<Vec<String>> = arena
         .names
         .iter()
         .enumerate()
-        .map(|(k, name)| [name.clone()].into_iter().chain(lines.iter().map(|l| l.1[k].to_string())).collect())
+        .map(|(k, name)| {
+            [name.clone()].into_iter().chain(lines.iter().map(|l| l.1[k].to_string())).collect()
+        })
         .collect();
     write(&out.join("stream.csv"), csv(&columns, &rows)?.as_bytes())?;
     note(&format!("pictures and tables in {}", out.display()));

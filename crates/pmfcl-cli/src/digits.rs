@@ -1,6 +1,6 @@
 //! `pmfcl bench pmnist|rmnist|smnist|fashion`: the field's methods on streams of images.
 
-use std::path::Path;
+use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::Args;
@@ -15,26 +15,24 @@ const QUICK: usize = 10;
 /// What a run over images can be told.
 #[derive(Debug, Args)]
 pub(crate) struct Digits {
-    /// For images: run these methods alone, by family or with their buffer.
+    /// Where the images are: `mnist.parquet` or `fashion_mnist.parquet`, or the four IDX files.
+    #[arg(long, value_name = "DIR")]
+    data: PathBuf,
+    /// Run these methods alone, by family (`er`) or with their size (`er-500`, `relu-5000`).
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     methods: Vec<String>,
-    /// For images: seed of tasks, networks and the order of rows.
+    /// Seed of tasks, networks and the order of rows.
     #[arg(long, default_value_t = 0, value_name = "S")]
     seed: u64,
-    /// For images: one image in ten, for a look.
+    /// One image in ten, for a look.
     #[arg(long)]
     quick: bool,
 }
 
 impl Digits {
-    pub(crate) fn run(
-        &self,
-        benchmark: Benchmark,
-        dir: &Path,
-        threads: usize,
-    ) -> Result<Vec<Table>> {
+    pub(crate) fn run(&self, benchmark: Benchmark, threads: usize) -> Result<Vec<Table>> {
         let entries = wanted(entries(benchmark), &self.methods)?;
-        let images = Images::read(dir, benchmark.set())?;
+        let images = Images::read(&self.data, benchmark.set())?;
         let thin = if self.quick { QUICK } else { 1 };
         let stream = Stream::new(&images, benchmark, self.seed, thin);
         note(&format!("{}: {} methods on {threads} threads", benchmark.title(), entries.len()));

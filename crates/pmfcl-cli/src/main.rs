@@ -4,6 +4,7 @@
 
 mod bench;
 mod bike;
+mod contest;
 mod data;
 mod demo;
 mod digits;

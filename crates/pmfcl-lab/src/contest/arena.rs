@@ -161,9 +161,11 @@ impl Arena {
         }
         match (y, &self.goal) {
             (Targets::Values { cells, width }, Goal::Values(units)) => {
-                let squares = outputs.iter().zip(cells).enumerate().map(|(i, (o, y))| {
-                    ((o - y) * units[i % width].1).powi(2)
-                });
+                let squares = outputs
+                    .iter()
+                    .zip(cells)
+                    .enumerate()
+                    .map(|(i, (o, y))| ((o - y) * units[i % width].1).powi(2));
                 let mse = squares.sum::<f64>() / cells.len() as f64;
                 mse.is_finite().then_some(mse)
             }
@@ -202,7 +204,10 @@ fn units(x: &[f64], width: usize, rows: &[usize]) -> Vec<(f64, f64)> {
             let mean = rows.iter().map(|&i| x[i * width + j]).sum::<f64>() / n;
             let square = rows.iter().map(|&i| (x[i * width + j] - mean).powi(2)).sum::<f64>() / n;
             let deviation = square.sqrt();
-            (mean, if deviation > 1e-12 * mean.abs().max(f64::MIN_POSITIVE) { deviation } else { 1.0 })
+            (
+                mean,
+                if deviation > 1e-12 * mean.abs().max(f64::MIN_POSITIVE) { deviation } else { 1.0 },
+            )
         })
         .collect()
 }

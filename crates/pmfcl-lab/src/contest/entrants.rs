@@ -2,8 +2,8 @@
 
 use pmfcl::{ClassLoss, Preference};
 use pmfcl_baselines::{
-    Agem, AgemArguments, Der, DerArguments, Er, ErArguments, Ewc, EwcArguments, Icl, Joint, Method, Network,
-    Projection, ProjectionArguments, Sgd, Si, SiArguments, Steps,
+    Agem, AgemArguments, Der, DerArguments, Er, ErArguments, Ewc, EwcArguments, Icl, Joint, Method,
+    Network, Projection, ProjectionArguments, Sgd, Si, SiArguments, Steps,
 };
 
 use super::arena::Goal;
@@ -117,9 +117,15 @@ impl Entrant {
             Goal::Values(units) => units.len(),
             Goal::Classes(count) => *count,
         };
-        let widths: Vec<usize> = [arena.width].iter().chain(&rules.hidden).copied().chain([outputs]).collect();
+        let widths: Vec<usize> =
+            [arena.width].iter().chain(&rules.hidden).copied().chain([outputs]).collect();
         let network = Network::new(&widths, rules.seed);
-        let steps = Steps { rate: arguments.rate, batch: rules.batch, epochs: rules.epochs, seed: rules.seed };
+        let steps = Steps {
+            rate: arguments.rate,
+            batch: rules.batch,
+            epochs: rules.epochs,
+            seed: rules.seed,
+        };
         let (buffer, minibatch) = (rules.buffer, rules.batch);
         let (a, b) = arguments.weights;
         let ours = |keep, loss, prefer| -> Result<Box<dyn Method>, Error> {

@@ -119,7 +119,12 @@ pub fn hold(
             let Some(entrant) = entrants.get(at) else { break };
             let result = tune::best(arena, rules, *entrant);
             note(&match &result {
-                Ok(r) => format!("{}: {} ({:.2} s)", r.name, arena.goal.words(r.scores.average()), r.seconds),
+                Ok(r) => format!(
+                    "{}: {} ({:.2} s)",
+                    r.name,
+                    arena.goal.words(r.scores.average()),
+                    r.seconds
+                ),
                 Err(error) => format!("{}: {error}", entrant.name()),
             });
             if let Ok(mut place) = done[at].lock() {

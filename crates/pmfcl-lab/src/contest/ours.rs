@@ -2,7 +2,8 @@
 
 use pmfcl::classify::Scheme;
 use pmfcl::{
-    ClassLoss, Classifier, ClassifierSettings, Labels, Learner, MemoryKind, Preference, Rows, Settings,
+    ClassLoss, Classifier, ClassifierSettings, Labels, Learner, MemoryKind, Preference, Rows,
+    Settings,
 };
 use pmfcl_baselines::{Kept, Method, Targets, Task};
 
@@ -155,7 +156,8 @@ impl Method for Ours {
             (Keep::Summaries, Model::Values(learner)) => learner.state_bytes(),
             (Keep::Summaries, Model::Classes(classifier, _)) => classifier.state_bytes(),
         };
-        let examples = if self.keep == Keep::Everything { self.y.len().max(self.codes.len()) } else { 0 };
+        let examples =
+            if self.keep == Keep::Everything { self.y.len().max(self.codes.len()) } else { 0 };
         Kept { numbers: bytes.div_ceil(8), bytes, examples }
     }
 }

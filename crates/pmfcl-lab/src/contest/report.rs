@@ -64,21 +64,30 @@ pub fn tables(arena: &Arena, rules: &Rules, results: &[Result]) -> pmfcl::Result
     } else {
         format!("networks with hidden layers {:?} on the basis {}", rules.hidden, rules.basis)
     };
-    main.note(format!("PMF-CL, joint and last are linear on the basis {}; the rest are {model}.", rules.basis));
+    main.note(format!(
+        "PMF-CL, joint and last are linear on the basis {}; the rest are {model}.",
+        rules.basis
+    ));
     main.note(format!(
         "Steps: {} epochs a task of {} rows a step; buffers of {} rows; seed {}. Arguments: the best of a grid, by the final mean on \
          one training row in five, held out.",
         rules.epochs, rules.batch, rules.buffer, rules.seed
     ));
     main.note("Newest task: right after learning it, the mean over tasks. Bytes kept: between tasks, beside the parameters.");
-    forgetting.note("Positive forgetting is worse, positive transfer better, whichever way the measure runs.");
+    forgetting.note(
+        "Positive forgetting is worse, positive transfer better, whichever way the measure runs.",
+    );
     forgetting.note("Chaudhry: best before the last task − last. Backward: last − right after learning. Avalanche: its negative.");
     forgetting.note("Forward: just before learning − untrained. Mammoth: best of all, the last included − last.");
     Ok(vec![main, forgetting])
 }
 
 fn number(v: f64) -> String {
-    if v.abs() >= 1e5 || (v.abs() < 1e-4 && v != 0.0) { format!("{v:.3e}") } else { format!("{v:.4}") }
+    if v.abs() >= 1e5 || (v.abs() < 1e-4 && v != 0.0) {
+        format!("{v:.3e}")
+    } else {
+        format!("{v:.4}")
+    }
 }
 
 /// For each method, the mean score over the tasks so far after every task.

@@ -108,11 +108,7 @@ pub(super) fn best(
 }
 
 /// The score on every task; nothing where an output is no number.
-fn scores(
-    arena: &Arena,
-    method: &dyn Method,
-    of: impl Fn(&Stage) -> &Task,
-) -> Option<Vec<f64>> {
+fn scores(arena: &Arena, method: &dyn Method, of: impl Fn(&Stage) -> &Task) -> Option<Vec<f64>> {
     arena
         .stages
         .iter()

@@ -1,6 +1,8 @@
 //! Who runs: the methods of the published table with its arguments, and PMF-CL.
 
-use pmfcl::ClassifierSettings;
+use std::sync::Arc;
+
+use pmfcl::{ClassLoss, ClassifierSettings};
 use pmfcl_baselines::{
     Agem, AgemArguments, Der, DerArguments, Er, ErArguments, Ewc, EwcArguments, Joint, Last,
     Method, Network, Sgd, Si, SiArguments, Steps,
@@ -8,6 +10,12 @@ use pmfcl_baselines::{
 
 use super::published::{AGEM_MINIBATCH, Arguments, BUFFERS, HIDDEN, arguments};
 use super::{Benchmark, Entry, Error, Exact, Stream, follow};
+use crate::wide::{FeatureMap, Patches, Relu, Wide, Window};
+
+/// Pixels of an image.
+const PIXELS: usize = 784;
+/// Where random maps come from, whatever the seed of the stream: they are part of the method.
+const SEED: u64 = 7;
 
 /// Fitting a bound takes iterations over the rows, so it sees one image in this many.
 const LOGISTIC_THIN: usize = 20;
@@ -43,6 +51,48 @@ fn exact(key: &str, label: &str, settings: ClassifierSettings) -> Entry {
     })
 }
 
+/// PMF-CL on random features that never saw data; very wide ones learn from one image in three.
+fn wide(key: &str, map: impl Fn() -> Arc<dyn FeatureMap> + Send + 'static, thin: usize) -> Entry {
+    let (kind, width) = key.split_once('-').unwrap_or((key, ""));
+    let part = if thin > 1 { format!(", 1 image in {thin}") } else { String::new() };
+    let label = format!("PMF-CL {kind}:{width}, gaussian{part}");
+    Entry::new(key, &label, move |stream, note| {
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        let mut student = Wide::new(map(), ClassLoss::Gaussian, stream.outputs, threads);
+        // Solving costs more than a task, so it is done once: the order of tasks does not matter.
+        if thin > 1 {
+            follow(&stream.thinner(thin), &mut student, false, note)
+        } else {
+            follow(stream, &mut student, false, note)
+        }
+    })
+    .alone()
+}
+
+/// Wide maps of a protocol, by growing width. A permutation leaves nothing of a neighbourhood, so it gets no patches.
+fn wides(benchmark: Benchmark) -> Vec<Entry> {
+    let many = !benchmark.splits();
+    let relu = |width: usize, thin: usize| {
+        let map = move || Arc::new(Relu::new(PIXELS, width, SEED)) as Arc<dyn FeatureMap>;
+        wide(&format!("relu-{width}"), map, if many { thin } else { 1 })
+    };
+    let patches = |filters: usize, thin: usize| {
+        let map =
+            move || Arc::new(Patches::new(Window::DIGITS, filters, SEED)) as Arc<dyn FeatureMap>;
+        let width = filters * Window::DIGITS.grid * Window::DIGITS.grid;
+        wide(&format!("patches-{width}"), map, if many { thin } else { 1 })
+    };
+    match benchmark {
+        Benchmark::Permuted => vec![relu(2000, 1), relu(5000, 1), relu(10_000, 3)],
+        Benchmark::Rotated => {
+            vec![relu(2000, 1), patches(125, 1), patches(300, 3), patches(450, 3)]
+        }
+        Benchmark::Split | Benchmark::Fashion => {
+            vec![relu(2000, 1), relu(5000, 1), patches(125, 1), patches(300, 1)]
+        }
+    }
+}
+
 /// Everyone there is for a protocol, in the order of the table.
 pub fn entries(benchmark: Benchmark) -> Vec<Entry> {
     let of = arguments(benchmark);
@@ -74,6 +124,7 @@ pub fn entries(benchmark: Benchmark) -> Vec<Entry> {
     for (i, buffer) in BUFFERS.into_iter().enumerate() {
         all.extend(with_buffer(&of, i, buffer));
     }
+    all.splice(3..3, wides(benchmark));
     all
 }
 

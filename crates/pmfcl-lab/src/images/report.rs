@@ -100,8 +100,34 @@ fn memory(stream: &Stream, finishes: &[Finish]) -> Table {
             ]);
         }
     }
+    equal_bytes(finishes).into_iter().for_each(|line| table.note(line));
     table.note("A pixel is one byte, a label one, a stored output four; importances and anchors of parameters four; PMF-CL's numbers eight.");
     table
+}
+
+/// Where a method that keeps images does better with no more bytes, in words; and where none does.
+fn equal_bytes(finishes: &[Finish]) -> Vec<String> {
+    let runs = || finishes.iter().filter_map(|f| Some((f, f.run.as_ref().ok()?)));
+    let (mut beaten, mut ahead) = (Vec::new(), Vec::new());
+    for (ours, run) in runs().filter(|(f, _)| f.label.starts_with("PMF-CL")) {
+        let rivals = runs().filter(|(_, r)| r.kept.examples > 0 && r.kept.bytes <= run.kept.bytes);
+        let best = rivals.max_by(|a, b| a.1.accuracy().total_cmp(&b.1.accuracy()));
+        let (name, own) = (&ours.label, percent(run.accuracy()));
+        match best {
+            Some((rival, r)) if r.accuracy() > run.accuracy() => beaten.push(format!(
+                "At no more bytes a deeper model with stored images is better than {name} ({own} %): {} reaches {} %.",
+                rival.label,
+                percent(r.accuracy())
+            )),
+            Some((rival, r)) => ahead.push(format!(
+                "No method here that stores images is better than {name} ({own} %) at no more bytes; the best, {}, reaches {} %.",
+                rival.label,
+                percent(r.accuracy())
+            )),
+            None => {}
+        }
+    }
+    beaten.into_iter().chain(ahead).collect()
 }
 
 fn forgetting(stream: &Stream, finishes: &[Finish]) -> Result<Option<Table>, super::Error> {

@@ -181,6 +181,8 @@ pub struct Entry {
     pub key: String,
     /// What to call it in a table.
     pub label: String,
+    /// Whether it uses all threads itself, and so runs by itself.
+    alone: bool,
     follow: Box<Follow>,
 }
 
@@ -197,7 +199,27 @@ impl Entry {
         label: &str,
         follow: impl FnOnce(&Stream, &dyn Fn(&str)) -> Result<Run, Error> + Send + 'static,
     ) -> Self {
-        Self { key: key.to_owned(), label: label.to_owned(), follow: Box::new(follow) }
+        let (key, label) = (key.to_owned(), label.to_owned());
+        Self { key, label, alone: false, follow: Box::new(follow) }
+    }
+
+    /// The same, running by itself with all threads.
+    #[must_use]
+    pub fn alone(mut self) -> Self {
+        self.alone = true;
+        self
+    }
+
+    fn run(self, stream: &Stream, note: &dyn Fn(&str)) -> Finish {
+        let run = (self.follow)(stream, note);
+        note(&match &run {
+            Ok(run) => {
+                let percent = 100.0 * run.accuracy();
+                format!("{}: {percent:.2} % after {:.0} s", self.label, run.seconds)
+            }
+            Err(error) => format!("{}: {error}", self.label),
+        });
+        Finish { key: self.key, label: self.label, run }
     }
 
     /// Whether this name means it.
@@ -217,44 +239,40 @@ pub struct Finish {
     pub run: Result<Run, Error>,
 }
 
-/// Lets entries run, one on each thread at a time; they come back in the order they were given.
+/// Lets entries run, one on each thread at a time, then those that need all threads; they come back in the order they were
+/// given.
 pub fn race(
     stream: &Stream,
     entries: Vec<Entry>,
     threads: usize,
     note: &(dyn Fn(&str) + Sync),
 ) -> Vec<Finish> {
-    let count = entries.len();
-    let waiting: Vec<Mutex<Option<Entry>>> =
-        entries.into_iter().map(|e| Mutex::new(Some(e))).collect();
-    let done: Vec<Mutex<Option<Finish>>> = (0..count).map(|_| Mutex::new(None)).collect();
-    let (next, ended) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let done: Vec<Mutex<Option<Finish>>> = entries.iter().map(|_| Mutex::new(None)).collect();
+    let (alone, together): (Vec<_>, Vec<_>) =
+        entries.into_iter().enumerate().partition(|(_, entry)| entry.alone);
+    let waiting: Vec<Mutex<Option<(usize, Entry)>>> =
+        together.into_iter().map(|e| Mutex::new(Some(e))).collect();
+    let put = |at: usize, finish: Finish| {
+        if let Ok(mut place) = done[at].lock() {
+            *place = Some(finish);
+        }
+    };
+    let next = AtomicUsize::new(0);
     let work = || {
         while let Some(slot) = waiting.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let Some(entry) = slot.lock().ok().and_then(|mut e| e.take()) else { continue };
-            let Entry { key, label, follow } = entry;
-            let run = follow(stream, note);
-            let nth = ended.fetch_add(1, Ordering::Relaxed) + 1;
-            note(&match &run {
-                Ok(run) => format!(
-                    "{label}: {:.2} % after {:.0} s ({nth} of {count} done)",
-                    100.0 * run.accuracy(),
-                    run.seconds
-                ),
-                Err(error) => format!("{label}: {error} ({nth} of {count} done)"),
-            });
-            let at = waiting.iter().position(|s| std::ptr::eq(s, slot));
-            if let Some(mut place) = at.and_then(|at| done[at].lock().ok()) {
-                *place = Some(Finish { key, label, run });
-            }
+            let Some((at, entry)) = slot.lock().ok().and_then(|mut e| e.take()) else { continue };
+            put(at, entry.run(stream, note));
         }
     };
     std::thread::scope(|scope| {
-        for _ in 1..threads.clamp(1, count.max(1)) {
+        for _ in 1..threads.clamp(1, waiting.len().max(1)) {
             scope.spawn(work);
         }
         work();
     });
+    for (at, entry) in alone {
+        put(at, entry.run(stream, note));
+    }
     done.into_iter().filter_map(|f| f.into_inner().ok().flatten()).collect()
 }
 

@@ -18,7 +18,9 @@ mod sums;
 use std::sync::{Arc, OnceLock};
 
 use pmfcl::{Basis, ClassLoss, Classifier, ClassifierSettings, Design, MemoryKind, Ridge};
-use pmfcl_baselines::{Kept, Method, Targets, Task};
+use pmfcl_baselines::{Kept, Targets, Task};
+
+use crate::images::{Error, Student};
 
 pub use map::FeatureMap;
 pub use patches::{Patches, Window};
@@ -37,6 +39,7 @@ pub struct Wide {
     classes: usize,
     threads: usize,
     sums: Sums,
+    learned: bool,
     /// Weights of the features (one row a feature, the intercept first); solved when first asked for.
     solved: OnceLock<Vec<f32>>,
 }
@@ -47,7 +50,7 @@ impl Wide {
         let sums = Sums::new(map.width() + 1, classes);
         // Cross-validation of the ridge would cost more than the sums; at this many rows it hardly matters.
         let ridge = if loss == ClassLoss::Gaussian { Ridge::Auto } else { Ridge::Fixed(1e-5) };
-        Self { map, loss, ridge, classes, threads, sums, solved: OnceLock::new() }
+        Self { map, loss, ridge, classes, threads, sums, learned: false, solved: OnceLock::new() }
     }
 
     /// The summary of everything learned.
@@ -58,9 +61,12 @@ impl Wide {
         pmfcl::Summary::from_products(&self.sums.products())
     }
 
-    fn solve(&self) -> pmfcl::Result<Vec<f32>> {
+    fn solve(&self) -> Result<Vec<f32>, Error> {
         let summary = self.summary()?;
-        let design = Design::new(Basis::default().fix(&[], self.map.width())?, true);
+        let design = Design::new(
+            Basis::default().fix(&[], self.map.width()).map_err(pmfcl::Error::from)?,
+            true,
+        );
         let names: Vec<String> = (0..self.classes).map(|k| k.to_string()).collect();
         let mut model = Classifier::new(ClassifierSettings {
             loss: self.loss,
@@ -83,14 +89,14 @@ impl Wide {
     }
 }
 
-impl Method for Wide {
+impl Student for Wide {
     fn name(&self) -> String {
-        format!("PMF-CL {} {}", self.loss.name(), self.map.name())
+        format!("PMF-CL {}, {}", self.map.name(), self.loss.name())
     }
 
-    fn learn(&mut self, task: &Task) {
+    fn learn(&mut self, task: &Task) -> Result<(), Error> {
         let Targets::Classes { codes, .. } = &*task.y else {
-            panic!("a classifier needs classes");
+            return Err(Error::Shape { what: "a classifier needs classes".to_owned() });
         };
         let width = task.x.width();
         let mut row = vec![0.0; width];
@@ -105,17 +111,24 @@ impl Method for Wide {
             let features = map::with_intercept(&*self.map, &x, to - from, self.threads);
             self.sums.add(&features, &codes[from..to], self.threads);
         }
+        self.learned = true;
         self.solved = OnceLock::new();
+        Ok(())
     }
 
-    /// # Panics
-    /// When the sums are not those of any rows, which finite inputs cannot bring about.
-    fn outputs(&self, x: &[f64], rows: usize) -> Vec<f64> {
-        let weights = self
-            .solved
-            .get_or_init(|| self.solve().expect("sums of finite features are those of rows"));
+    fn scores(&self, x: &[f64], rows: usize) -> Result<Vec<f64>, Error> {
+        if !self.learned {
+            return Ok(vec![0.0; rows * self.classes]);
+        }
+        let weights = match self.solved.get() {
+            Some(weights) => weights,
+            None => {
+                let weights = self.solve()?;
+                self.solved.get_or_init(|| weights)
+            }
+        };
         let x: Vec<f32> = x.iter().map(|v| *v as f32).collect();
-        let width = x.len() / rows.max(1);
+        let width = self.map.inputs();
         let mut out = Vec::with_capacity(rows * self.classes);
         for part in x.chunks(BLOCK * width) {
             let count = part.len() / width;
@@ -124,7 +137,7 @@ impl Method for Wide {
             map::product(&features, weights, count, &mut scores);
             out.extend(scores.iter().map(|v| f64::from(*v)));
         }
-        out
+        Ok(out)
     }
 
     fn kept(&self) -> Kept {
@@ -158,7 +171,8 @@ mod tests {
         let mut wide = Wide::new(Arc::new(Relu::new(6, 40, 7)), loss, 3, threads);
         for (x, codes) in tasks() {
             let y = Targets::Classes { codes, count: 3 };
-            wide.learn(&Task { x: Arc::new(Matrix::new(x, 6)), y: Arc::new(y) });
+            let task = Task { x: Arc::new(Matrix::new(x, 6)), y: Arc::new(y) };
+            wide.learn(&task).expect("classes");
         }
         wide
     }

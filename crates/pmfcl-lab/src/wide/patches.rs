@@ -25,7 +25,7 @@ pub struct Window {
 
 impl Window {
     /// For images of 28 × 28.
-    pub const DIGITS: Self = Self { image: 28, size: 7, step: 2, grid: 4 };
+    pub const DIGITS: Self = Self { image: 28, size: 9, step: 2, grid: 4 };
 
     /// Windows in a row and in a column.
     fn places(self) -> usize {
