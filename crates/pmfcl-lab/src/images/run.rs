@@ -323,7 +323,8 @@ mod tests {
     fn the_order_of_tasks_is_nothing_to_exact_learning() {
         let stream = stream(Benchmark::Split);
         let last = |stages: Vec<Stage>| {
-            let stream = Stream { stages, ..stream.clone() };
+            let mut stream = stream.clone();
+            stream.stages = stages;
             let mut exact = Exact::new("exact", 10, Exact::squared()).unwrap();
             follow(&stream, &mut exact, false, &|_| ()).unwrap().last
         };
