@@ -11,6 +11,7 @@ pub mod conditioning;
 pub mod data;
 pub mod footprint;
 pub mod kernels;
+pub mod reproduce;
 pub mod scaling;
 pub mod stream;
 mod table;
