@@ -20,21 +20,15 @@ impl Buffer {
         Self { rows: Reservoir::new(capacity, seed), widths: [0; 3], bytes: [0; 3] }
     }
 
-    /// Learns from a task how wide its parts are and what they weigh: inputs as they come, a class one byte while there
-    /// are at most 256, values eight. Outputs are held in single precision by every published implementation and count
-    /// four.
+    /// Learns from a task how wide its parts are and what they weigh. Outputs are held in single precision by every
+    /// published implementation and count four bytes.
     pub(crate) fn shape(&mut self, task: &Task, target: bool, outputs: bool) {
-        let class_bytes = |count: usize| if count <= 256 { 1 } else { 4 };
-        let target_bytes = match *task.y {
-            Targets::Classes { count, .. } => class_bytes(count),
-            Targets::Values { .. } => 8,
-        };
         self.widths = [
             task.x.width(),
             if target { task.y.width() } else { 0 },
             if outputs { task.y.outputs() } else { 0 },
         ];
-        self.bytes = [task.x.cell_bytes(), target_bytes, 4];
+        self.bytes = [task.x.cell_bytes(), target_bytes(task), 4];
     }
 
     /// Adds up to `count` drawn examples with their targets to a batch.
@@ -45,11 +39,21 @@ impl Buffer {
         }
     }
 
-    /// Offers the first `rows` rows of a batch.
-    pub(crate) fn offer(&mut self, batch: &Batch, rows: usize) {
+    /// Adds the inputs of up to `count` drawn examples to a batch, and the outputs held with them to a list.
+    pub(crate) fn recall(&mut self, count: usize, batch: &mut Batch, outputs: &mut Vec<f64>) {
         let [x, y, _] = self.widths;
-        for (x, y) in batch.x.chunks_exact(x).zip(batch.y.chunks_exact(y)).take(rows) {
-            self.rows.offer(&[x, y]);
+        for row in self.rows.draw(count) {
+            batch.push(&row[..x], &[]);
+            outputs.extend_from_slice(&row[x + y..]);
+        }
+    }
+
+    /// Offers the first `rows` rows of a batch with as much of target and outputs as is kept.
+    pub(crate) fn offer(&mut self, batch: &Batch, outputs: &[f64], rows: usize) {
+        let [x, y, z] = self.widths;
+        for i in 0..rows {
+            let own = |width: usize| i * width..(i + 1) * width;
+            self.rows.offer(&[&batch.x[own(x)], &batch.y[own(y)], &outputs[own(z)]]);
         }
     }
 
@@ -62,4 +66,18 @@ impl Buffer {
             examples,
         }
     }
+}
+
+/// Bytes of a number of a target: a class takes one while there are at most 256, a value eight.
+fn target_bytes(task: &Task) -> usize {
+    match *task.y {
+        Targets::Classes { count, .. } if count <= 256 => 1,
+        Targets::Classes { .. } => 4,
+        Targets::Values { .. } => 8,
+    }
+}
+
+/// Bytes of a row of a task with its target.
+pub(crate) fn row_bytes(task: &Task) -> usize {
+    task.x.width() * task.x.cell_bytes() + task.y.width() * target_bytes(task)
 }

@@ -47,7 +47,7 @@ impl Method for Er {
                 self.buffer.replay(self.arguments.minibatch, &mut batch);
                 self.trainer.descend(&batch);
                 self.trainer.step();
-                self.buffer.offer(&batch, rows.len());
+                self.buffer.offer(&batch, &[], rows.len());
             }
         }
     }

@@ -39,17 +39,15 @@ fn cross_entropy(
     let mut loss = 0.0;
     let rows = outputs.chunks_exact(width).zip(slope.chunks_exact_mut(width));
     for ((row, slope), &code) in rows.zip(codes) {
-        probabilities(row, slope);
-        let own = &mut slope[code as usize];
-        loss -= own.ln();
-        *own -= 1.0;
+        loss += probabilities(row, slope) - row[code as usize];
+        slope[code as usize] -= 1.0;
         slope.iter_mut().for_each(|s| *s *= scale);
     }
     loss / codes.len() as f64
 }
 
-/// Class probabilities of a row of outputs.
-pub(crate) fn probabilities(row: &[f64], out: &mut [f64]) {
+/// Writes the class probabilities of a row of outputs; returns the logarithm of the sum of their exponentials.
+pub(crate) fn probabilities(row: &[f64], out: &mut [f64]) -> f64 {
     let top = row.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let mut sum = 0.0;
     for (p, z) in out.iter_mut().zip(row) {
@@ -57,6 +55,7 @@ pub(crate) fn probabilities(row: &[f64], out: &mut [f64]) {
         sum += *p;
     }
     out.iter_mut().for_each(|p| *p /= sum);
+    top + sum.ln()
 }
 
 /// The mean of squares over all elements.

@@ -13,6 +13,18 @@ pub struct Kept {
     pub examples: usize,
 }
 
+impl Kept {
+    /// Numbers that published implementations hold in single precision: they count four bytes, in their favour.
+    pub(crate) fn singles(numbers: usize) -> Self {
+        Self { numbers, bytes: 4 * numbers, examples: 0 }
+    }
+
+    /// Numbers that are worth nothing in single precision.
+    pub(crate) fn doubles(numbers: usize) -> Self {
+        Self { numbers, bytes: 8 * numbers, examples: 0 }
+    }
+}
+
 /// A way to learn tasks one after the other.
 pub trait Method: Send {
     /// What to call it in a table, with what tells it from its siblings: `ER 200`.

@@ -135,41 +135,58 @@ impl Network {
 
     /// The gradient by the parameters, given that by the outputs in [`Pass::slope_mut`], for the rows last run through.
     pub fn backward(&self, x: &[f64], pass: &mut Pass, gradient: &mut [f64]) {
+        self.back(x, pass, false, gradient);
+    }
+
+    /// As [`Self::backward`], but with the squares of every row's own gradient added up.
+    ///
+    /// A row's gradient by a layer's weights is its input times its slope, so the squares are products of squares.
+    pub fn backward_squares(&self, x: &[f64], pass: &mut Pass, squares: &mut [f64]) {
+        self.back(x, pass, true, squares);
+    }
+
+    fn back(&self, x: &[f64], pass: &mut Pass, squares: bool, out: &mut [f64]) {
         let rows = pass.outputs().len() / self.outputs();
+        let Pass { layers, slope, next, squared } = pass;
         for layer in (0..self.layers()).rev() {
             let (inputs, outputs) = (self.widths[layer], self.widths[layer + 1]);
             let (start, middle, end) = self.span(layer);
-            let from = if layer == 0 { &x[..rows * inputs] } else { &pass.layers[layer - 1] };
-            let slope = MatRef::from_row_major_slice(&pass.slope, rows, outputs);
+            let mut from = if layer == 0 { &x[..rows * inputs] } else { &layers[layer - 1] };
+            let mut by = slope.as_slice();
+            if squares {
+                squared.clear();
+                squared.extend(from.iter().chain(by).map(|v| v * v));
+                (from, by) = squared.split_at(rows * inputs);
+            }
             matmul(
-                MatMut::from_row_major_slice_mut(&mut gradient[start..middle], inputs, outputs),
+                MatMut::from_row_major_slice_mut(&mut out[start..middle], inputs, outputs),
                 Accum::Replace,
                 MatRef::from_row_major_slice(from, rows, inputs).transpose(),
-                slope,
+                MatRef::from_row_major_slice(by, rows, outputs),
                 1.0,
                 Par::Seq,
             );
-            let sums = &mut gradient[middle..end];
+            let sums = &mut out[middle..end];
             sums.fill(0.0);
-            for row in pass.slope.chunks_exact(outputs) {
+            for row in by.chunks_exact(outputs) {
                 sums.iter_mut().zip(row).for_each(|(s, d)| *s += d);
             }
             if layer > 0 {
-                pass.next.resize(rows * inputs, 0.0);
+                next.resize(rows * inputs, 0.0);
                 matmul(
-                    MatMut::from_row_major_slice_mut(&mut pass.next, rows, inputs),
+                    MatMut::from_row_major_slice_mut(next, rows, inputs),
                     Accum::Replace,
-                    slope,
+                    MatRef::from_row_major_slice(slope, rows, outputs),
                     MatRef::from_row_major_slice(self.weights(layer), inputs, outputs).transpose(),
                     1.0,
                     Par::Seq,
                 );
-                for (slope, &out) in pass.next.iter_mut().zip(&pass.layers[layer - 1]) {
+                for (slope, &out) in next.iter_mut().zip(&layers[layer - 1]) {
                     if out <= 0.0 {
                         *slope = 0.0;
                     }
                 }
-                std::mem::swap(&mut pass.slope, &mut pass.next);
+                std::mem::swap(slope, next);
             }
         }
     }
@@ -181,6 +198,7 @@ pub struct Pass {
     layers: Vec<Vec<f64>>,
     slope: Vec<f64>,
     next: Vec<f64>,
+    squared: Vec<f64>,
 }
 
 impl Pass {
@@ -257,6 +275,31 @@ mod tests {
                     assert!(worst < 1e-8, "{worst:e} at {widths:?}");
                 }
             }
+        }
+    }
+
+    #[test]
+    fn squares_are_those_of_every_rows_own_gradient() {
+        let network = Network::new(&[4, 5, 3], 1);
+        let mut random = Random::new(6);
+        let x: Vec<f64> = (0..24).map(|_| random.uniform() - 0.3).collect();
+        let count = network.parameters().len();
+        let (mut pass, mut row_wise) = (Pass::default(), vec![0.0; count]);
+        let mut own = vec![0.0; count];
+        for (row, code) in x.chunks_exact(4).zip(codes()) {
+            network.forward(row, 1, &mut pass);
+            let (outputs, slope) = pass.slope_mut();
+            Goal::Class.slope(outputs, &[code], 3, 1.0, slope);
+            network.backward(row, &mut pass, &mut own);
+            row_wise.iter_mut().zip(&own).for_each(|(s, g)| *s += g * g);
+        }
+        network.forward(&x, 6, &mut pass);
+        let (outputs, slope) = pass.slope_mut();
+        // The mean over six rows, times six.
+        Goal::Class.slope(outputs, &codes(), 3, 6.0, slope);
+        network.backward_squares(&x, &mut pass, &mut own);
+        for (a, b) in own.iter().zip(&row_wise) {
+            assert!((a - b).abs() < 1e-14, "{a} against {b}");
         }
     }
 

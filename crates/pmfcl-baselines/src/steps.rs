@@ -72,3 +72,44 @@ impl Trainer {
         }
     }
 }
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::task::{Matrix, Targets};
+
+    /// The line `w·x + b`.
+    pub(crate) fn line(w: f64, b: f64) -> Network {
+        let mut network = Network::new(&[1, 1], 0);
+        network.parameters_mut().copy_from_slice(&[w, b]);
+        network
+    }
+
+    /// A task of one row.
+    pub(crate) fn one_row(x: f64, y: f64) -> Task {
+        let y = Targets::Values { cells: vec![y], width: 1 };
+        Task { x: Arc::new(Matrix::new(vec![x], 1)), y: Arc::new(y) }
+    }
+
+    /// A task of one input and these classes.
+    pub(crate) fn classes(x: &[f64], codes: &[u32], count: usize) -> Task {
+        let y = Targets::Classes { codes: codes.to_vec(), count };
+        Task { x: Arc::new(Matrix::new(x.to_vec(), 1)), y: Arc::new(y) }
+    }
+
+    #[test]
+    fn every_row_is_seen_once_an_epoch_and_the_last_batch_is_kept() {
+        let steps = Steps { rate: 0.1, batch: 4, epochs: 1, seed: 3 };
+        let mut trainer = Trainer::new(line(0.0, 0.0), steps);
+        let task = classes(&[0.0; 10], &[0; 10], 1);
+        let (first, second) = (trainer.order(&task), trainer.order(&task));
+        assert_ne!(first, second);
+        assert_eq!(first.chunks(4).map(<[usize]>::len).collect::<Vec<_>>(), [4, 4, 2]);
+        for mut order in [first, second] {
+            order.sort_unstable();
+            assert_eq!(order, (0..10).collect::<Vec<_>>());
+        }
+    }
+}
