@@ -68,8 +68,7 @@ impl Pair {
         let x: Vec<f64> = keep.iter().flat_map(|&i| both.x[2 * i..2 * i + 2].to_vec()).collect();
         let labels: Vec<u32> = keep.iter().map(|&i| both.labels[i]).collect();
         let weights: Vec<f64> = keep.iter().map(|&i| weight(i)).collect();
-        let task =
-            LabelledRows { x: Rows::new(&x, 2)?, labels: &labels, weights: Some(&weights) };
+        let task = LabelledRows { x: Rows::new(&x, 2)?, labels: &labels, weights: Some(&weights) };
         let objective = Objective {
             design: &self.design,
             task,

@@ -59,8 +59,10 @@ impl Labelled {
     pub fn draw(rows: usize, theta: &[f64], draw: &mut Draw) -> Self {
         let x = draw.normals(rows * theta.len());
         let chance = |row: &[f64]| 1.0 / (1.0 + (-dot(row, theta)).exp());
-        let labels =
-            x.chunks_exact(theta.len()).map(|row| u32::from(draw.uniform() < chance(row))).collect();
+        let labels = x
+            .chunks_exact(theta.len())
+            .map(|row| u32::from(draw.uniform() < chance(row)))
+            .collect();
         Self { x, labels }
     }
 
@@ -140,12 +142,8 @@ impl ClassSetting {
         let share = 1.0 / (self.d as f64).sqrt();
         let mut theta: Vec<f64> =
             draw.normals(self.d).iter().map(|v| v * self.scale * share).collect();
-        let mut stream = ClassStream {
-            d: self.d,
-            train: Vec::new(),
-            test: Vec::new(),
-            least: Vec::new(),
-        };
+        let mut stream =
+            ClassStream { d: self.d, train: Vec::new(), test: Vec::new(), least: Vec::new() };
         let design = plain(self.d)?;
         for k in 0..self.tasks {
             if k > 0 {

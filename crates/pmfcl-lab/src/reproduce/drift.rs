@@ -70,10 +70,7 @@ pub fn grid(tasks: usize) -> Vec<Setting> {
         of("weak-drift", "tasks hardly differ", 50, 100, 0.01, 0.1),
         of("strong-drift", "tasks differ a lot", 50, 100, 0.5, 0.1),
         of("few-rows", "fewer rows than features in a task", 50, 25, 0.1, 0.1),
-        Setting {
-            rows: uneven,
-            ..of("uneven", "tasks of unequal size", 20, 0, 0.1, 0.1)
-        },
+        Setting { rows: uneven, ..of("uneven", "tasks of unequal size", 20, 0, 0.1, 0.1) },
         of("narrow", "fewer features, more drift", 20, 100, 0.3, 0.1),
         of("many-rows", "many rows a task", 20, 400, 0.1, 0.1),
         of("noisy", "noise larger than drift", 20, 100, 0.1, 1.0),
@@ -85,7 +82,11 @@ impl Setting {
     pub fn words(&self) -> String {
         let n = match self.rows.as_slice() {
             [first, rest @ ..] if rest.iter().all(|n| n == first) => first.to_string(),
-            rows => format!("{} to {}", rows.iter().min().unwrap_or(&0), rows.iter().max().unwrap_or(&0)),
+            rows => format!(
+                "{} to {}",
+                rows.iter().min().unwrap_or(&0),
+                rows.iter().max().unwrap_or(&0)
+            ),
         };
         format!("d = {}, n = {n}, drift {}, noise {}", self.d, self.drift, self.noise)
     }

@@ -4,17 +4,14 @@ use super::drift::{Setting, seed};
 use super::roster::{Arguments, Shape, Who};
 use super::study::{Study, Tuned};
 use super::trial::{Ground, Measure, Track};
-use super::workers;
-
-/// Streams on which arguments are chosen; they are not those of the trials.
-const TUNING_STREAMS: u64 = 2;
+use super::{Effort, workers};
 
 /// Where the seeds of the tuning streams begin, away from those of the trials.
 const TUNING: u64 = 1 << 32;
 
-fn shape(setting: &Setting, seed: u64) -> Shape {
+pub(super) fn shape(setting: &Setting, steps: usize, seed: u64) -> Shape {
     let rows = setting.rows.iter().sum::<usize>() as f64 / setting.rows.len() as f64;
-    Shape { d: setting.d, outputs: 1, rows, seed }
+    Shape { d: setting.d, outputs: 1, rows, steps, seed }
 }
 
 /// What a candidate is judged by: the error over all tasks at the end, for a decay the error on the present.
@@ -27,29 +24,29 @@ fn judged(who: Who, track: &Track, rows: &[usize]) -> f64 {
 }
 
 /// Tries all candidates of all methods in all settings.
-fn tune(settings: &[Setting], base: u64, threads: usize) -> Vec<Vec<Tuned>> {
+fn tune(effort: &Effort) -> Vec<Vec<Tuned>> {
+    let Effort { settings, streams, seed: base, threads, .. } = effort;
     let jobs: Vec<(usize, Who, Arguments)> = (0..settings.len())
         .flat_map(|s| {
             let of = move |who: Who| who.candidates().into_iter().map(move |a| (s, who, a));
             Who::ALL.into_iter().flat_map(of)
         })
         .collect();
-    let grounds = workers::map(settings.len() * TUNING_STREAMS as usize, threads, |i| {
-        let (s, stream) = (i / TUNING_STREAMS as usize, i as u64 % TUNING_STREAMS);
-        let one = seed(&[base, s as u64, TUNING + stream]);
+    let grounds = workers::map(settings.len() * streams, *threads, |i| {
+        let (s, stream) = (i / streams, (i % streams) as u64);
+        let one = seed(&[*base, s as u64, TUNING + stream]);
         (Ground::new(&settings[s], one), one)
     });
-    let errors = workers::map(jobs.len(), threads, |i| {
+    let errors = workers::map(jobs.len(), *threads, |i| {
         let (s, who, arguments) = jobs[i];
-        let streams = TUNING_STREAMS as usize;
         let sum: f64 = grounds[s * streams..(s + 1) * streams]
             .iter()
             .map(|(ground, seed)| {
-                let method = who.build(shape(&settings[s], *seed), arguments);
+                let method = who.build(shape(&settings[s], effort.steps, *seed), arguments);
                 judged(who, &ground.run(method), &settings[s].rows)
             })
             .sum();
-        sum / TUNING_STREAMS as f64
+        sum / *streams as f64
     });
     (0..settings.len())
         .map(|s| {
@@ -74,24 +71,23 @@ pub(super) fn arguments_of(tuned: &[Tuned], who: Who) -> Arguments {
     found.map_or(Arguments { rate: 0.0, strength: 0.0 }, |t| t.arguments)
 }
 
-/// All methods on all settings, `trials` times.
-pub fn run(
-    settings: &[Setting],
-    trials: usize,
-    base: u64,
-    threads: usize,
-    progress: &(dyn Fn(&str) + Sync),
-) -> Vec<Study> {
-    progress("choosing learning rates");
-    let tuned = tune(settings, base, threads);
-    progress("regression: trials of all methods in all settings");
-    let results = workers::map(settings.len() * trials, threads, |i| {
+/// All methods in all settings, as often as there are trials.
+pub fn run(effort: &Effort, progress: &(dyn Fn(&str) + Sync)) -> Vec<Study> {
+    let Effort { settings, trials, seed: base, .. } = effort;
+    progress("regression: choosing learning rates");
+    let tuned = tune(effort);
+    progress("regression: all methods in all settings");
+    let results = workers::map(settings.len() * trials, effort.threads, |i| {
         let (s, trial) = (i / trials, i % trials);
-        let one = seed(&[base, s as u64, trial as u64]);
+        let one = seed(&[*base, s as u64, trial as u64]);
         let ground = Ground::new(&settings[s], one);
         let tracks: Vec<Track> = Who::ALL
             .into_iter()
-            .map(|who| ground.run(who.build(shape(&settings[s], one), arguments_of(&tuned[s], who))))
+            .map(|who| {
+                ground.run(
+                    who.build(shape(&settings[s], effort.steps, one), arguments_of(&tuned[s], who)),
+                )
+            })
             .collect();
         (tracks, ground.untrained())
     });
@@ -100,7 +96,7 @@ pub fn run(
         .iter()
         .zip(tuned)
         .map(|(setting, tuned)| {
-            let (trials, untrained) = results.by_ref().take(trials).unzip();
+            let (trials, untrained) = results.by_ref().take(*trials).unzip();
             Study { setting: setting.clone(), tuned, trials, untrained }
         })
         .collect()

@@ -2,7 +2,10 @@
 
 use pmfcl::solve::reference::Form;
 use pmfcl::{Preference, Ridge};
-use pmfcl_baselines::{Er, ErArguments, Method, Network, Sgd, Steps};
+use pmfcl_baselines::{
+    Agem, AgemArguments, Der, DerArguments, Er, ErArguments, Ewc, EwcArguments, Icl, Method,
+    Network, Projection, ProjectionArguments, Sgd, Si, SiArguments, Steps,
+};
 use pmfcl_plot::{Dash, Marker, Paint};
 
 use super::exact::{Exact, Keep};
@@ -12,12 +15,12 @@ use super::ours::{Paper, Pmf};
 pub const BUFFER: usize = 200;
 /// Rows a step, and as many from the buffer.
 pub const BATCH: usize = 10;
-/// Steps a task has on average: enough for plain steps to converge at all but the smallest rates.
+/// Steps a task has on average in a full run: enough for plain steps to converge at all but the smallest rates.
 pub const STEPS: usize = 500;
 /// Learning rates tried.
-pub const RATES: [f64; 5] = [0.001, 0.003, 0.01, 0.03, 0.1];
+pub const RATES: [f64; 7] = [0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1];
 /// Decays tried.
-pub const DECAYS: [f64; 5] = [0.1, 0.3, 0.5, 0.7, 0.9];
+pub const DECAYS: [f64; 8] = [0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 0.5, 0.8];
 
 /// A method of the regression runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -38,6 +41,20 @@ pub enum Who {
     Er,
     /// Experience replay with no more memory than PMF-CL.
     ErSmall,
+    /// Dark experience replay.
+    Der,
+    /// The same with labels.
+    DerPlus,
+    /// Synaptic intelligence.
+    Si,
+    /// Online elastic weight consolidation.
+    Ewc,
+    /// Averaged gradient episodic memory.
+    Agem,
+    /// The ideal continual learner: the new task within the minimizers of the old.
+    Icl,
+    /// Steps orthogonal to the rows of the past.
+    Projection,
     /// All rows so far, by least squares.
     Joint,
     /// The last task alone, by least squares.
@@ -73,6 +90,8 @@ pub struct Shape {
     pub outputs: usize,
     /// Rows of a task, the mean.
     pub rows: f64,
+    /// Gradient steps a task, on average.
+    pub steps: usize,
     /// Seed of everything random in the method.
     pub seed: u64,
 }
@@ -84,14 +103,14 @@ impl Shape {
     }
 
     fn steps(&self, rate: f64) -> Steps {
-        let epochs = ((STEPS * BATCH) as f64 / self.rows).round().max(1.0) as usize;
+        let epochs = ((self.steps * BATCH) as f64 / self.rows).round().max(1.0) as usize;
         Steps { rate, batch: BATCH, epochs, seed: self.seed }
     }
 }
 
 impl Who {
     /// All of them, in the order of tables and legends.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 17] = [
         Self::Pmf,
         Self::PmfRidge,
         Self::PmfDecay,
@@ -99,16 +118,35 @@ impl Who {
         Self::Printed,
         Self::Sgd,
         Self::Er,
+        Self::Der,
+        Self::DerPlus,
+        Self::Si,
+        Self::Ewc,
+        Self::Agem,
         Self::ErSmall,
+        Self::Icl,
+        Self::Projection,
         Self::Joint,
         Self::Last,
     ];
 
     /// Those the paper compares with.
-    pub const IN_PAPER: [Self; 2] = [Self::Sgd, Self::Er];
+    pub const IN_PAPER: [Self; 4] = [Self::Sgd, Self::Er, Self::Der, Self::Si];
 
     /// All that is not PMF-CL and not joint training.
-    pub const RIVALS: [Self; 4] = [Self::Sgd, Self::Er, Self::ErSmall, Self::Last];
+    pub const RIVALS: [Self; 11] = [
+        Self::Sgd,
+        Self::Er,
+        Self::Der,
+        Self::DerPlus,
+        Self::Si,
+        Self::Ewc,
+        Self::Agem,
+        Self::ErSmall,
+        Self::Icl,
+        Self::Projection,
+        Self::Last,
+    ];
 
     /// What to call it.
     pub fn name(self) -> &'static str {
@@ -121,6 +159,13 @@ impl Who {
             Self::Sgd => "SGD",
             Self::Er => "ER",
             Self::ErSmall => "ER, equal memory",
+            Self::Der => "DER",
+            Self::DerPlus => "DER++",
+            Self::Si => "SI",
+            Self::Ewc => "online EWC",
+            Self::Agem => "A-GEM",
+            Self::Icl => "ICL",
+            Self::Projection => "projection",
             Self::Joint => "joint",
             Self::Last => "last task only",
         }
@@ -138,6 +183,13 @@ impl Who {
             Self::Sgd => (Paint::Series(0), D::Long, M::Square),
             Self::Er => (Paint::Series(2), D::DashDot, M::Triangle),
             Self::ErSmall => (Paint::Series(2), D::Dots, M::Triangle),
+            Self::Der => (Paint::Series(4), D::Solid, M::Diamond),
+            Self::DerPlus => (Paint::Series(4), D::Long, M::Plus),
+            Self::Si => (Paint::Series(3), D::Dots, M::Wedge),
+            Self::Ewc => (Paint::Series(5), D::Solid, M::Square),
+            Self::Agem => (Paint::Series(6), D::Long, M::Diamond),
+            Self::Icl => (Paint::Series(7), D::DashDot, M::Star),
+            Self::Projection => (Paint::Series(0), D::Dots, M::Wedge),
             Self::Joint => (Paint::Ink, D::Dots, M::None),
             Self::Last => (Paint::Series(7), D::Long, M::Cross),
         };
@@ -148,6 +200,11 @@ impl Who {
     pub fn strength(self) -> Option<&'static str> {
         match self {
             Self::PmfDecay => Some("γ"),
+            Self::Der => Some("α"),
+            Self::DerPlus => Some("α = β"),
+            Self::Si => Some("c"),
+            Self::Ewc => Some("λ"),
+            Self::Projection => Some("energy"),
             _ => None,
         }
     }
@@ -162,7 +219,10 @@ impl Who {
             Self::PmfDecay => {
                 DECAYS.iter().map(|&strength| Arguments { rate: 0.0, strength }).collect()
             }
-            Self::Sgd | Self::Er | Self::ErSmall => with(&[0.0]),
+            Self::Sgd | Self::Er | Self::ErSmall | Self::Agem => with(&[0.0]),
+            Self::Der | Self::DerPlus => with(&[0.3, 1.0]),
+            Self::Si | Self::Ewc => with(&[0.1, 1.0, 10.0]),
+            Self::Projection => with(&[0.5, 0.9, 1.0]),
             _ => Vec::new(),
         }
     }
@@ -171,17 +231,36 @@ impl Who {
     pub fn build(self, shape: Shape, arguments: Arguments) -> Box<dyn Method> {
         let d = shape.d;
         let pmf = |ridge, prefer| Box::new(Pmf::new(self.name(), ridge, prefer));
+        let strength = arguments.strength;
         let replay = |buffer| ErArguments { buffer, minibatch: BATCH };
         let (network, steps) = (shape.network(), shape.steps(arguments.rate));
         match self {
             Self::Pmf => pmf(Ridge::Fixed(0.0), Preference::Samples),
             Self::PmfRidge => pmf(Ridge::Auto, Preference::Samples),
-            Self::PmfDecay => pmf(Ridge::Auto, Preference::Decay(arguments.strength)),
+            Self::PmfDecay => pmf(Ridge::Auto, Preference::Decay(strength)),
             Self::Paper => Box::new(Paper::new(d, Form::Corrected)),
             Self::Printed => Box::new(Paper::new(d, Form::Printed)),
             Self::Sgd => Box::new(Sgd::new(network, steps)),
             Self::Er => Box::new(Er::new(network, steps, replay(BUFFER))),
             Self::ErSmall => Box::new(Er::new(network, steps, replay(equal_buffer(d)))),
+            Self::Der | Self::DerPlus => {
+                let beta = (self == Self::DerPlus).then_some(strength);
+                let arguments =
+                    DerArguments { buffer: BUFFER, minibatch: BATCH, alpha: strength, beta };
+                Box::new(Der::new(network, steps, arguments))
+            }
+            Self::Si => Box::new(Si::new(network, steps, SiArguments { c: strength, xi: 1.0 })),
+            Self::Ewc => {
+                Box::new(Ewc::new(network, steps, EwcArguments { lambda: strength, gamma: 1.0 }))
+            }
+            Self::Agem => {
+                let arguments = AgemArguments { buffer: BUFFER, minibatch: BATCH };
+                Box::new(Agem::new(network, steps, arguments))
+            }
+            Self::Icl => Box::new(Icl::new(network)),
+            Self::Projection => {
+                Box::new(Projection::new(network, steps, ProjectionArguments { energy: strength }))
+            }
             Self::Joint => Box::new(Exact::new(d, Keep::All)),
             Self::Last => Box::new(Exact::new(d, Keep::Last)),
         }
