@@ -4,7 +4,6 @@ use super::Outcome;
 use super::claims::{Finding, Verdict};
 use super::federated::{ABSENT, APART, CLIENTS, JOIN, LATE, ROUNDS};
 use super::logistic;
-use super::number::short;
 use super::roster::{BATCH, BUFFER, DECAYS, RATES, Who};
 
 /// How many claims stand.
@@ -67,7 +66,7 @@ pub(super) fn protocol(outcome: &Outcome) -> Vec<String> {
             "Two classes: {}; ridge {} on the mean loss for all models that are solved for; learning rates tried: {}.",
             outcome.classes.setting.words(),
             super::classes::RIDGE,
-            list(&logistic::rates())
+            list(&logistic::CLASS_RATES)
         ),
         format!(
             "Federated: {CLIENTS} clients whose parameters lie {APART} apart (each coordinate, standard deviation) and drift \
@@ -76,7 +75,7 @@ pub(super) fn protocol(outcome: &Outcome) -> Vec<String> {
              rows, {} where clients keep all rows).",
             outcome.federated.federation.setting.words(),
             JOIN + 1,
-            short(100.0 * ABSENT),
+            100.0 * ABSENT,
             outcome.federated.rates.0,
             outcome.federated.rates.1,
         ),

@@ -81,6 +81,9 @@ impl Labelled {
     }
 
     /// For the library.
+    ///
+    /// # Errors
+    /// When the rows are not whole.
     pub fn rows(&self, d: usize) -> Result<LabelledRows<'_>, Error> {
         Ok(LabelledRows { x: Rows::new(&self.x, d)?, labels: &self.labels, weights: None })
     }

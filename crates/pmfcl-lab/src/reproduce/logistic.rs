@@ -224,15 +224,15 @@ fn shape(setting: &ClassSetting, steps: usize, seed: u64) -> Shape {
     Shape { d: setting.d, outputs: 2, rows: setting.rows as f64, steps, seed }
 }
 
-/// Rates higher than those of squared loss: the curvature of log-loss is at most a quarter.
-fn candidates(who: Who) -> Vec<Arguments> {
-    let all = who.candidates();
-    all.into_iter().map(|a| Arguments { rate: 10.0 * a.rate, ..a }).collect()
-}
+/// Learning rates tried: ten times those of squared loss, as the curvature of log-loss is at most a quarter.
+pub const CLASS_RATES: [f64; RATES.len()] = [0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0];
 
-/// The learning rates tried.
-pub fn rates() -> [f64; RATES.len()] {
-    RATES.map(|rate| 10.0 * rate)
+fn candidates(who: Who) -> Vec<Arguments> {
+    let scaled = |a: Arguments| {
+        let at = RATES.iter().position(|r| r.to_bits() == a.rate.to_bits());
+        Arguments { rate: at.map_or(a.rate, |i| CLASS_RATES[i]), ..a }
+    };
+    who.candidates().into_iter().map(scaled).collect()
 }
 
 /// All methods, `trials` times.
@@ -275,7 +275,7 @@ pub fn run(setting: &ClassSetting, effort: &Effort) -> Result<ClassStudy, Error>
                     let arguments = tuned
                         .iter()
                         .find(|t| t.0 == who)
-                        .map_or(Arguments { rate: rates()[2], strength: 0.0 }, |t| t.1);
+                        .map_or(Arguments { rate: CLASS_RATES[2], strength: 0.0 }, |t| t.1);
                     stepped(&stream, who.build(shape(setting, effort.steps, one), arguments))
                 }
                 bound => bounded(&stream, bound.scheme().expect("the others have one")),
@@ -291,6 +291,11 @@ fn cumulative(track: &ClassTrack) -> Vec<f64> {
     track.test.iter().map(|row| row.iter().sum::<f64>() / row.len() as f64).collect()
 }
 
+/// Test log-loss on the task just learned, after each task.
+fn current(track: &ClassTrack) -> Vec<f64> {
+    (0..track.test.len()).map(|k| track.test[k][k]).collect()
+}
+
 impl ClassStudy {
     fn tracks(&self, method: Learns) -> impl Iterator<Item = &ClassTrack> {
         let at = Learns::all().iter().position(|m| *m == method).expect("every method is listed");
@@ -304,6 +309,29 @@ impl ClassStudy {
             .collect()
     }
 
+    /// How far a curve lies above joint training's on the same stream.
+    fn above(&self, method: Learns, curve: fn(&ClassTrack) -> Vec<f64>) -> Vec<Spread> {
+        let joint: Vec<Vec<f64>> = self.tracks(Learns::Joint).map(curve).collect();
+        let differences: Vec<Vec<f64>> = self
+            .tracks(method)
+            .zip(&joint)
+            .map(|(track, joint)| curve(track).iter().zip(joint).map(|(a, b)| a - b).collect())
+            .collect();
+        (0..self.setting.tasks)
+            .map(|k| Spread::of(&differences.iter().map(|d| d[k]).collect::<Vec<_>>()))
+            .collect()
+    }
+
+    /// Test log-loss over all tasks so far, above joint training's.
+    pub fn cumulative_above(&self, method: Learns) -> Vec<Spread> {
+        self.above(method, cumulative)
+    }
+
+    /// Test log-loss on the task just learned, above joint training's.
+    pub fn current_above(&self, method: Learns) -> Vec<Spread> {
+        self.above(method, current)
+    }
+
     /// Test log-loss over all tasks so far.
     pub fn cumulative(&self, method: Learns) -> Vec<Spread> {
         self.spread(method, cumulative)
@@ -311,7 +339,7 @@ impl ClassStudy {
 
     /// Test log-loss on the task just learned.
     pub fn current(&self, method: Learns) -> Vec<Spread> {
-        self.spread(method, |track| (0..track.test.len()).map(|k| track.test[k][k]).collect())
+        self.spread(method, current)
     }
 
     /// Mean forgetting over the tasks so far.

@@ -2,21 +2,17 @@
 
 use pmfcl_plot::{Escaped, Theme};
 
+use super::Outcome;
 use super::captions;
 use super::claims::Finding;
 use super::pictures::Figure;
 use super::tables;
-use super::{Outcome, ReproduceError};
 use crate::Table;
 
 const STYLE: &str = include_str!("page.css");
 
 /// Findings first, then figures, then tables.
-pub(super) fn html(
-    outcome: &Outcome,
-    findings: &[Finding],
-    figures: &[Figure],
-) -> Result<String, ReproduceError> {
+pub(super) fn html(outcome: &Outcome, findings: &[Finding], figures: &[Figure]) -> String {
     let tables = tables::shown(outcome);
     let mut links = String::from("<a href=\"#findings\">Findings</a>\n");
     let mut body = section("findings", "What holds, and what does not", &list(findings));
@@ -31,10 +27,10 @@ pub(super) fn html(
     for (i, table) in tables.iter().enumerate() {
         body.push_str(&section(&format!("table-{i}"), &table.title, &rows(table, i == 0)));
     }
-    let protocol: String = captions::protocol(outcome)
-        .iter()
-        .map(|line| format!("<li>{}</li>\n", Escaped(line)))
-        .collect();
+    let mut protocol = String::new();
+    for line in captions::protocol(outcome) {
+        protocol.push_str(&format!("<li>{}</li>\n", Escaped(&line)));
+    }
     links.push_str("<a href=\"#table-0\">Tables</a>\n<a href=\"#protocol\">How it was run</a>\n");
     body.push_str(&section(
         "protocol",
@@ -42,7 +38,7 @@ pub(super) fn html(
         &format!("<ul class=\"protocol\">\n{protocol}</ul>\n"),
     ));
     let lead = captions::lead(outcome, findings);
-    Ok(format!(
+    format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <meta name=\"color-scheme\" content=\"light dark\">\n\
@@ -51,7 +47,7 @@ pub(super) fn html(
          <header>\n<p class=\"kicker\">pmfcl reproduce</p>\n<h1>The paper's experiments, run again</h1>\n\
          <p class=\"lead\">{}</p>\n<nav aria-label=\"Sections\">{links}</nav>\n</header>\n<main>\n{body}</main>\n</body>\n</html>\n",
         Escaped(&lead),
-    ))
+    )
 }
 
 /// What is left of a title before or after its colon, for links.
@@ -96,17 +92,25 @@ fn picture(figure: &Figure) -> String {
     )
 }
 
+fn cells(tag: &str, row: &[String]) -> String {
+    let mut out = String::new();
+    for cell in row {
+        out.push_str(&format!("<{tag}>{}</{tag}>", Escaped(cell)));
+    }
+    out
+}
+
 fn rows(table: &Table, text: bool) -> String {
-    let cells = |tag: &str, row: &[String]| -> String {
-        row.iter().map(|cell| format!("<{tag}>{}</{tag}>", Escaped(cell))).collect()
-    };
-    let body: String =
-        table.rows.iter().map(|row| format!("<tr>{}</tr>\n", cells("td", row))).collect();
-    let notes: String =
-        table.notes.iter().map(|n| format!("<p class=\"note\">{}</p>\n", Escaped(n))).collect();
-    format!(
-        "<div class=\"scroll\"><table{}>\n<thead><tr>{}</tr></thead>\n<tbody>\n{body}</tbody>\n</table></div>\n{notes}",
-        if text { " class=\"text\"" } else { "" },
-        cells("th", &table.columns),
-    )
+    let class = if text { " class=\"text\"" } else { "" };
+    let head = cells("th", &table.columns);
+    let mut out =
+        format!("<div class=\"scroll\"><table{class}>\n<thead><tr>{head}</tr></thead>\n<tbody>\n");
+    for row in &table.rows {
+        out.push_str(&format!("<tr>{}</tr>\n", cells("td", row)));
+    }
+    out.push_str("</tbody>\n</table></div>\n");
+    for note in &table.notes {
+        out.push_str(&format!("<p class=\"note\">{}</p>\n", Escaped(note)));
+    }
+    out
 }

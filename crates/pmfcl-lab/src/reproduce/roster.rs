@@ -186,7 +186,7 @@ impl Who {
             Self::Der => (Paint::Series(4), D::Solid, M::Diamond),
             Self::DerPlus => (Paint::Series(4), D::Long, M::Plus),
             Self::Si => (Paint::Series(3), D::Dots, M::Wedge),
-            Self::Ewc => (Paint::Series(5), D::Solid, M::Square),
+            Self::Ewc => (Paint::Series(5), D::Dots, M::Square),
             Self::Agem => (Paint::Series(6), D::Long, M::Diamond),
             Self::Icl => (Paint::Series(7), D::DashDot, M::Star),
             Self::Projection => (Paint::Series(0), D::Dots, M::Wedge),

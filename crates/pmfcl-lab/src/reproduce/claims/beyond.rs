@@ -22,8 +22,8 @@ pub(super) fn on_front(conflict: &Corner, shared: &Corner) -> Finding {
             ours < 1e-9 && icl > mine * 1.01 && together.0 < 1e-12 && together.1 < 1e-12,
         ),
         text: format!(
-            "Height above the front: PMF-CL {}, SGD {}, ER {}. Sum of both losses: PMF-CL {}, ICL {} (it stays at the first \
-             task's optimum). Where one model solves both tasks: PMF-CL {}, ICL {}, last task only {}.",
+            "Height above the front: PMF-CL {}, SGD {}, ER {}. Being on the front is not all: SGD is near the end of it that \
+             only the last task likes, ICL at the other. Sum of both losses: PMF-CL {}, ICL {}. Where one model solves both tasks: PMF-CL {}, ICL {}, last task only {}.",
             short(ours),
             short(sgd),
             short(er),
@@ -187,7 +187,7 @@ pub(super) fn merged_is_pooled(study: &FederatedStudy) -> Finding {
             "{CLIENTS} clients, {LATE} of them from step {} on, {} % absent: the largest difference of a prediction to pooled \
              training on all rows that had arrived is {} standard deviations of the target, over {steps} steps.",
             JOIN + 1,
-            short(100.0 * ABSENT),
+            100.0 * ABSENT,
             short(gap),
         ),
         numbers: vec![("gap", gap), ("steps", steps as f64)],
@@ -203,6 +203,8 @@ pub(super) fn federated_errors(study: &FederatedStudy) -> Finding {
     let (fedavg, again) = (last(|s| s.fedavg), last(|s| s.fedavg_all));
     let (local, own) = (last(|s| s.local), last(|s| s.local_own));
     let (ours_up, theirs_up) = study.bytes_up();
+    // Merged and FedAvg on all rows differ in the fourth digit.
+    let four = |v: f64| format!("{v:.4}");
     Finding {
         id: "federated-errors",
         source: "no experiment in the paper",
@@ -218,11 +220,11 @@ pub(super) fn federated_errors(study: &FederatedStudy) -> Finding {
             "Test error at the end: merged {}, FedAvg ({ROUNDS} rounds a step) {}, FedAvg whose clients keep every row {}, \
              local models {}. On a client's own tasks its local model has {}: one model for all is not the best for each. Sent \
              to the server: {} kB merged, {} kB by FedAvg.",
-            short(merged),
-            short(fedavg),
-            short(again),
-            short(local),
-            short(own),
+            four(merged),
+            four(fedavg),
+            four(again),
+            four(local),
+            four(own),
             short(ours_up / 1e3),
             short(theirs_up / 1e3),
         ),
