@@ -180,7 +180,7 @@ fn small_multiples(
         .map(|s| format!("«{}»: {}", s.setting.name, s.setting.words()))
         .collect();
     let formula = if measure == Measure::Current {
-        " The formula counts drift as distance only; while rows are few it also acts as noise, so the dots lie below."
+        " The formula leaves out what drift adds to the variance of an estimate from few rows."
     } else {
         ""
     };

@@ -48,8 +48,8 @@ pub(super) fn small_ridge(studies: &[Study]) -> Finding {
         claim: "So do the paper's own recursion and its λ = 1e-6 (with 1/n put in), to working accuracy.",
         verdict: Verdict::of(theirs < 1e-9),
         text: format!(
-            "Mean squared distance at most {} at the end, against {} for the packed triangle; adding λ to the step is not a \
-             ridge and leaves a trace.",
+            "Mean squared distance at most {} at the end, against {} for the packed triangle; what is λ \
+             and what the rounding of normal equations is not told apart.",
             short(theirs),
             short(ours)
         ),
