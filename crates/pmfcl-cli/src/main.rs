@@ -15,6 +15,7 @@ mod manual;
 mod merge;
 mod picture;
 mod predict;
+mod reproduce;
 mod score;
 mod show;
 mod stream;
@@ -70,6 +71,7 @@ enum Command {
     Export(export::Export),
     Verify(verify::Verify),
     Demo(demo::Demo),
+    Reproduce(reproduce::Reproduce),
     Bench(bench::Bench),
     Completions(manual::Completions),
     Man(manual::Man),
@@ -92,6 +94,7 @@ fn main() -> ExitCode {
         Command::Export(c) => c.run(),
         Command::Verify(c) => c.run(),
         Command::Demo(c) => c.run(),
+        Command::Reproduce(c) => c.run(),
         Command::Bench(c) => c.run(cli.json),
         Command::Completions(c) => c.run(),
         Command::Man(c) => c.run(),

@@ -4,7 +4,9 @@
 //! is timed.
 //!
 //! [`data`] reads a data set (Parquet), [`stream`] divides it into tasks, [`classifiers`] runs every classifier over
-//! every stream. [`images`] runs the methods of the field over streams of images, beside their published numbers.
+//! every stream. [`images`] runs the methods of the field over streams of images, beside their published numbers; [`wide`] is PMF-CL
+//! on thousands of random features there. [`contest`] holds all methods against each other over any table. [`reproduce`] is the
+//! paper's own experiments.
 
 pub mod classifiers;
 pub mod conditioning;
@@ -13,6 +15,7 @@ pub mod data;
 pub mod footprint;
 pub mod images;
 pub mod kernels;
+pub mod reproduce;
 pub mod scaling;
 pub mod stream;
 mod table;
