@@ -4,14 +4,27 @@ use super::published::accuracy;
 use super::{Finish, Run, Stream};
 use crate::Table;
 
-/// Accuracy, memory and forgetting of all who finished, and who did not and why.
+/// Accuracy, memory and forgetting of all who finished, and who did not and why. `others` ran the same with other seeds: accuracy
+/// is the mean of all, memory and forgetting those of the first.
 ///
 /// # Errors
 /// Never for runs over this stream; a table of scores of another length is refused.
-pub fn tables(stream: &Stream, finishes: &[Finish]) -> Result<Vec<Table>, super::Error> {
-    let mut tables = vec![reached(stream, finishes), memory(stream, finishes)];
+pub fn tables(
+    stream: &Stream,
+    finishes: &[Finish],
+    others: &[Vec<Finish>],
+) -> Result<Vec<Table>, super::Error> {
+    let mut tables = vec![reached(stream, finishes, others), memory(stream, finishes)];
     tables.extend(forgetting(stream, finishes)?);
     Ok(tables)
+}
+
+/// Mean over seeds, and the deviation where there are several.
+fn over_seeds(values: &[f64]) -> (f64, Option<f64>) {
+    let n = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / n;
+    let square = values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / (n - 1.0);
+    (mean, (values.len() > 1).then(|| square.sqrt()))
 }
 
 fn percent(share: f64) -> String {
@@ -33,9 +46,12 @@ fn beside(reached: Option<f64>, printed: Option<f64>) -> [String; 3] {
     ]
 }
 
-fn reached(stream: &Stream, finishes: &[Finish]) -> Table {
+fn reached(stream: &Stream, finishes: &[Finish], others: &[Vec<Finish>]) -> Table {
     let splits = stream.benchmark.splits();
     let mut columns = vec!["method", "accuracy %", "published %", "difference"];
+    if !others.is_empty() {
+        columns.insert(2, "± std");
+    }
     if splits {
         columns.extend(["task known %", "published %", "difference"]);
     }
@@ -48,10 +64,19 @@ fn reached(stream: &Stream, finishes: &[Finish]) -> Table {
             continue;
         };
         let printed = accuracy(stream.benchmark, &finish.key);
+        let again = || {
+            let same = others.iter().flatten().filter(|f| f.key == finish.key);
+            same.filter_map(|f| f.run.as_ref().ok()).chain([run])
+        };
+        let (mean, deviation) = over_seeds(&again().map(Run::accuracy).collect::<Vec<_>>());
         let mut cells = vec![finish.label.clone()];
-        cells.extend(beside(Some(run.accuracy()), printed.map(|p| p.0)));
+        cells.extend(beside(Some(mean), printed.map(|p| p.0)));
+        if !others.is_empty() {
+            cells.insert(2, deviation.map_or_else(dash, percent));
+        }
         if splits {
-            cells.extend(beside(run.within(), printed.and_then(|p| p.1)));
+            let within: Vec<f64> = again().filter_map(Run::within).collect();
+            cells.extend(beside(Some(over_seeds(&within).0), printed.and_then(|p| p.1)));
         }
         cells.extend([run.kept.bytes.to_string(), format!("{:.1}", run.seconds)]);
         table.row(cells);
@@ -64,9 +89,12 @@ fn reached(stream: &Stream, finishes: &[Finish]) -> Table {
     let rows: usize = stream.stages.iter().map(|s| s.train.x.rows()).sum();
     let tests: usize = stream.stages.iter().map(|s| s.test.x.rows()).sum();
     table.note(format!(
-        "{} tasks, {rows} images to learn, {tests} to test, one pass, one run with seed {}.",
+        "{} tasks, {rows} images to learn, {tests} to test, one pass, {}.",
         stream.stages.len(),
-        stream.seed
+        match others.len() {
+            0 => format!("one run with seed {}", stream.seed),
+            more => format!("mean of {} runs, seeds from {} on", more + 1, stream.seed),
+        }
     ));
     if stream.thin > 1 {
         let thin = stream.thin;
@@ -74,10 +102,12 @@ fn reached(stream: &Stream, finishes: &[Finish]) -> Table {
     }
     table.note("Published: Buzzega et al. 2020 (DER), Table 2, mean of ten runs, a network of 784-100-100-10.");
     table.note("The same network here, with its tuned arguments; joint training, for which none are printed, takes SGD's.");
-    if matches!(stream.benchmark, super::Benchmark::Permuted | super::Benchmark::Rotated) {
-        table.note(
+    match stream.benchmark {
+        super::Benchmark::Permuted => table.note(
             "oEWC: the listed λ of 0.7 does not give the published number; 7 does and is used.",
-        );
+        ),
+        super::Benchmark::Rotated => table.note("oEWC: λ 7, as on P-MNIST; 0.7 is listed."),
+        _ => {}
     }
     table.note("Seconds: learning alone, one thread a method, several methods side by side.");
     table
