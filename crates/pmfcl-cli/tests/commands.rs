@@ -438,7 +438,9 @@ fn every_kind_of_model_has_all_views() {
 #[test]
 fn help_completions_and_manuals() {
     let place = Place::new();
-    for command in COMMANDS.iter().chain(&["demo", "bench", "completions", "man"]) {
+    for command in
+        COMMANDS.iter().chain(&["demo", "bench", "bench stream", "reproduce", "completions", "man"])
+    {
         let help = place.ok(&format!("{command} --help"));
         assert!(help.contains("Example"), "{command}");
         assert!(help.contains("--json"), "{command}");

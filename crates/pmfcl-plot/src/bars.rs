@@ -57,6 +57,8 @@ pub struct BarGroup {
     pub spread: Vec<f64>,
     /// The colour, if not the next one in line.
     pub paint: Option<Paint>,
+    /// A colour for each bar, where a colour stands for a name; empty for one colour.
+    pub paints: Vec<Paint>,
 }
 
 impl BarGroup {
@@ -123,7 +125,8 @@ impl Bars {
         let tip = frame.y_at(value);
         let bar = Rect { x: x + gap, y: base.min(tip), w: each - 2.0 * gap, h: (base - tip).abs() };
         let name = format!("{}, {}: {}", self.names[i], self.groups[n].name, number::short(value));
-        pen.rect(bar, Fill::Paint(self.paint(n)), 1.0, 0.0, Some(&name));
+        let paint = self.groups[n].paints.get(i).copied().unwrap_or(self.paint(n));
+        pen.rect(bar, Fill::Paint(paint), 1.0, 0.0, Some(&name));
         if let Some(spread) = spread {
             let (low, high) = (frame.y_at(value - spread), frame.y_at(value + spread));
             let (middle, half) = (x + each / 2.0, (each / 5.0).clamp(1.5, 5.0));

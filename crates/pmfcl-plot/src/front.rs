@@ -51,12 +51,14 @@ pub struct Mark {
     pub at: (f64, f64),
     /// Its shape.
     pub marker: Option<Marker>,
+    /// Its colour, if not that of its name.
+    pub paint: Option<Paint>,
 }
 
 impl Mark {
     /// A model; well-known names have a shape of their own.
     pub fn new(label: impl Into<String>, at: (f64, f64)) -> Self {
-        Self { label: label.into(), at, marker: None }
+        Self { label: label.into(), at, marker: None, paint: None }
     }
 
     /// Shape and colour; the n-th name that is not well known takes the n-th of the others.
@@ -69,7 +71,7 @@ impl Mark {
             "fine-tuned" => (Marker::Triangle, 7),
             _ => ([Marker::Wedge, Marker::Plus, Marker::Cross][n % 3], 5 + n % 2),
         };
-        (self.marker.unwrap_or(marker), Paint::Series(color))
+        (self.marker.unwrap_or(marker), self.paint.unwrap_or(Paint::Series(color)))
     }
 }
 

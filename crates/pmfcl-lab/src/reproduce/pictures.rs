@@ -221,7 +221,10 @@ fn cost(outcome: &Outcome) -> Figure {
         title: title.into(),
         y,
         names: order.iter().map(|w| brief(*w).to_owned()).collect(),
-        groups: vec![BarGroup { paint: Some(Paint::Series(0)), ..BarGroup::new("", values) }],
+        groups: vec![BarGroup {
+            paints: order.iter().map(|w| w.look().paint).collect(),
+            ..BarGroup::new("", values)
+        }],
         legend: Legend::Hidden,
         ..Bars::default()
     };
@@ -275,9 +278,16 @@ fn marks(corner: &Corner, range: (f64, f64)) -> Vec<Mark> {
         .enumerate()
         .map(|(i, (name, at))| Mark {
             marker: Some(shapes[i % shapes.len()]),
+            paint: paint_of(&name),
             ..Mark::new(name, at)
         })
         .collect()
+}
+
+/// The colour the first method of a label has in the other figures.
+fn paint_of(label: &str) -> Option<Paint> {
+    let first = label.split([',', '=']).next().unwrap_or(label).trim();
+    Who::ALL.iter().find(|who| who.name() == first).map(|who| who.look().paint)
 }
 
 fn figure_1(outcome: &Outcome) -> Figure {

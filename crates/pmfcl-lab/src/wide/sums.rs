@@ -51,6 +51,7 @@ impl Sums {
                 self.by_class[i * self.classes + k] += f64::from(*v);
             }
         }
+        let strips = strips(rows, m);
         let next = AtomicUsize::new(0);
         let work = || {
             let mut product = vec![0.0_f32; TILE * TILE];
@@ -58,11 +59,9 @@ impl Sums {
                 let at = next.fetch_add(1, Ordering::Relaxed);
                 let Some(tile) = self.tiles.get(at) else { break };
                 let (i, j) = place(at);
-                let (a, b) = (span(i, m), span(j, m));
-                let (h, w) = (a.len(), b.len());
-                let block = MatRef::from_row_major_slice(rows, codes.len(), m);
-                let left = block.subcols(a.start, h);
-                let right = block.subcols(b.start, w);
+                let (h, w) = (span(i, m).len(), span(j, m).len());
+                let left = MatRef::from_row_major_slice(&strips[i], codes.len(), h);
+                let right = MatRef::from_row_major_slice(&strips[j], codes.len(), w);
                 let product = &mut product[..h * w];
                 let out = MatMut::from_row_major_slice_mut(&mut *product, h, w);
                 matmul(out, Accum::Replace, left.transpose(), right, 1.0, Par::Seq);
@@ -115,6 +114,13 @@ impl Sums {
             y: self.counts.clone(),
         }
     }
+}
+
+/// The columns of each tile by themselves: rows of a wide block lie on a page each, and a product would wait for all of them.
+fn strips(rows: &[f32], m: usize) -> Vec<Vec<f32>> {
+    (0..m.div_ceil(TILE))
+        .map(|i| rows.chunks_exact(m).flat_map(|row| &row[span(i, m)]).copied().collect())
+        .collect()
 }
 
 /// Columns of tile `i`.
