@@ -61,7 +61,7 @@ fn a_table_of_numbers_becomes_a_contest() {
 fn a_table_of_classes_too_with_hidden_layers() {
     let place = Place::new();
     place.put("d.csv", drifting(true));
-    let run = "bench stream d.csv --task-column when --target y --exclude split --epochs 2 --hidden 8 \
+    let run = "bench stream d.csv --task-column when --target y --classes --exclude split --epochs 2 --hidden 8 \
                --methods pmfcl,pmfcl-logistic,last,sgd,er,der++ --json";
     let answer: Value = serde_json::from_str(&place.ok(run)).unwrap();
     let scores = &answer["tables"][0];
