@@ -486,7 +486,7 @@ fn write_new(path: &Path, connection: &mut Connection, model: &Model) -> Result<
 }
 
 impl Model {
-    /// The bytes a new file of this model would have.
+    /// The model as the bytes of a model file; the same model gives the same bytes.
     ///
     /// # Errors
     /// When some of its summaries are still in another file.
