@@ -234,7 +234,7 @@ class ContinualClassifier(ClassifierMixin, Continual):
         """Intercepts."""
         return self._layer()[0]
 
-    @fitted("The shrinkage of the current model (\"gaussian\").")
+    @fitted('The shrinkage of the current model ("gaussian").')
     def shrinkage_(self):
         """Shrinkage."""
         return self._model.facts().get("solved_shrinkage")

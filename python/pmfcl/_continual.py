@@ -82,7 +82,9 @@ class Continual(BaseEstimator):
 
     # ---- what was learned ----
 
-    @fitted("Every task as `pmfcl show --json` has it: name, samples, rank, weight, bytes, loss, min_loss, forgetting, …")
+    @fitted(
+        "Every task as `pmfcl show --json` has it: name, samples, rank, weight, bytes, loss, min_loss, forgetting, …"
+    )
     def tasks_(self):
         """Tasks."""
         return self._model.tasks()
@@ -197,7 +199,9 @@ class Continual(BaseEstimator):
             theirs.rename(name, f"{prefix}/{name}")
         twice = sorted(set(self._model.task_names()) & set(theirs.task_names()))
         if twice:
-            raise ValueError(f"cannot merge: both have learned a task '{twice[0]}'; give a prefix for those of the other")
+            raise ValueError(
+                f"cannot merge: both have learned a task '{twice[0]}'; give a prefix for those of the other"
+            )
         self._join(theirs, other)
         return self
 
@@ -242,7 +246,9 @@ class Continual(BaseEstimator):
     @classmethod
     def _of(cls, model, path):
         if (model.facts().get("curvature") is not None) != cls._PREDICTS_CLASSES:
-            raise ValueError(f"{path}: the model predicts {'numbers' if cls._PREDICTS_CLASSES else 'classes'}; use pmfcl.load")
+            raise ValueError(
+                f"{path}: the model predicts {'numbers' if cls._PREDICTS_CLASSES else 'classes'}; use pmfcl.load"
+            )
         estimator = cls()
         estimator._take(model)
         return estimator

@@ -16,7 +16,7 @@ def ready(array, ndim):
 
 def speaks_arrow(table):
     """Whether a table comes through the Arrow C stream interface. pandas does too, but scikit-learn knows it better."""
-    return hasattr(table, "__arrow_c_stream__") and not type(table).__module__.startswith("pandas.")
+    return hasattr(table, "__arrow_c_stream__") and type(table).__module__.partition(".")[0] != "pandas"
 
 
 def rows(estimator, X, *, reset):

@@ -41,7 +41,9 @@ class Classes:
         for name, label in zip(names, labels, strict=True):
             known.setdefault(name, label)
         if len({np.asarray(label).dtype.kind in "US" for label in known.values()}) > 1:
-            raise ValueError(f"labels are text and numbers at once: {', '.join(map(repr, known.values()))}; use one kind")
+            raise ValueError(
+                f"labels are text and numbers at once: {', '.join(map(repr, known.values()))}; use one kind"
+            )
         self.by_name = known
         return names
 
