@@ -6,16 +6,16 @@ PYTHON ?= python3
 VENV   := .venv
 TOOLS  := target/tools
 DENY   := $(TOOLS)/bin/cargo-deny
-PYTHONS := bench crates fuzz tests
+PYTHONS := bench crates examples fuzz python tests
 # A fixed seed: a gate must not be a lottery. `make search` looks with new ones.
 export PROPTEST_RNG_SEED ?= 1
 
-.PHONY: demo test bench fmt fmt-check lint rust-test doc-test docs deny python-lint onnx-test browser-test search soak fuzz clean
+.PHONY: demo test bench fmt fmt-check lint rust-test doc-test docs deny python-lint python-test onnx-test browser-test search soak fuzz clean
 
 demo:            ## the main job on bundled real data; pictures in ./pmfcl-demo
 	$(CARGO) run --release --quiet -p pmfcl-cli -- demo
 
-test: fmt-check lint rust-test doc-test docs python-lint onnx-test browser-test deny  ## everything CI runs, in this order
+test: fmt-check lint rust-test doc-test docs python-lint python-test onnx-test browser-test deny  ## everything CI runs, in this order
 
 bench:           ## speed, memory and accuracy; ratios, one run
 	$(CARGO) build --release --quiet -p pmfcl-cli
@@ -48,6 +48,13 @@ docs:
 python-lint: $(VENV)/ruff
 	$(VENV)/bin/ruff format --check $(PYTHONS) && $(VENV)/bin/ruff check $(PYTHONS)
 
+# The wheel as users install it, but for its profile: what the Rust tests have compiled is not compiled again.
+python-test: $(VENV)/python $(VENV)/onnx
+	rm -rf target/wheels && $(VENV)/bin/maturin build --quiet --profile dev --interpreter $(VENV)/bin/python --out target/wheels
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --force-reinstall --no-deps target/wheels/pmfcl-*.whl
+	$(CARGO) build --quiet -p pmfcl-cli
+	PMFCL_PROGRAM=target/debug/pmfcl $(VENV)/bin/python -m pytest -q -rs python/tests
+
 # Exported models through onnxruntime: the same predictions on every loss and basis.
 onnx-test: $(VENV)/onnx
 	$(CARGO) build --quiet -p pmfcl-export --example cases
@@ -79,6 +86,9 @@ $(VENV)/bin/python:
 
 $(VENV)/ruff: $(VENV)/bin/python
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check 'ruff==0.17.4' && touch $@
+
+$(VENV)/python: $(VENV)/bin/python python/tests/requirements.txt
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r python/tests/requirements.txt && touch $@
 
 $(VENV)/onnx: $(VENV)/bin/python tests/onnx/requirements.txt
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r tests/onnx/requirements.txt && touch $@

@@ -48,9 +48,9 @@ class ContinualClassifier(ClassifierMixin, Continual):
     >>> model = ContinualClassifier()
     >>> model = model.partial_fit([[0.0], [1.0], [4.0], [5.0]], ["low", "low", "mid", "mid"], task="monday")
     >>> model = model.partial_fit([[9.0], [8.0]], ["high", "high"], task="tuesday")
-    >>> list(model.classes_)
+    >>> model.classes_.tolist()
     ['high', 'low', 'mid']
-    >>> list(model.predict([[0.4], [8.6]]))
+    >>> model.predict([[0.4], [8.6]]).tolist()
     ['low', 'high']
     """
 

@@ -234,7 +234,8 @@ class Continual(BaseEstimator):
         prefer = "samples" if facts["prefer"] == "chosen" else facts["prefer"]
         self.set_params(**{**{name: facts[name] for name in names}, **numbers, "prefer": prefer})
         self.n_features_in_ = len(facts["inputs"])
-        self.feature_names_in_ = np.array(facts["inputs"], dtype=object)
+        if facts["inputs"] != self._feature_names():  # bare columns have none
+            self.feature_names_in_ = np.array(facts["inputs"], dtype=object)
         self._model = model
         return facts
 

@@ -6,10 +6,9 @@ import itertools
 import numpy as np
 import pytest
 from conftest import learned, stacked
+from pmfcl import ContinualClassifier, ContinualRegressor
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
-
-from pmfcl import ContinualClassifier, ContinualRegressor
 
 # Both sides solve systems of condition below 1e3 in double precision.
 NEAR = {"rtol": 1e-9, "atol": 1e-9}

@@ -1,8 +1,7 @@
 """All of scikit-learn's own checks, on every loss."""
 
-from sklearn.utils.estimator_checks import parametrize_with_checks
-
 from pmfcl import ContinualClassifier, ContinualRegressor
+from sklearn.utils.estimator_checks import parametrize_with_checks
 
 ESTIMATORS = [
     ContinualRegressor(),

@@ -3,10 +3,9 @@
 import numpy as np
 import pytest
 from conftest import learned, stacked
+from pmfcl import ContinualClassifier, ContinualRegressor
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression
-
-from pmfcl import ContinualClassifier, ContinualRegressor
 
 FIELDS = {"name", "samples", "rank", "weight", "bytes", "loss", "min_loss", "forgetting", "bound", "guaranteed"}
 
@@ -183,7 +182,8 @@ def test_conflicts_are_seen_and_noise_is_not(rng):
         model.partial_fit(X, slope * X[:, 0] + rng.normal(size=200), task=name)
     conflicts = model.conflicts()
     assert conflicts.tasks == ["a", "twin", "foe"]
-    assert conflicts.p_value[0, 2] < 1e-10 < 1e-3 < conflicts.p_value[0, 1]
+    assert conflicts.p_value[0, 2] < 1e-10
+    assert conflicts.p_value[0, 1] > 1e-3
     assert conflicts.forgetting[0, 2] > 10 * conflicts.forgetting[0, 1]
     assert np.isnan(np.diag(conflicts.p_value)).all()
 

@@ -7,7 +7,6 @@ import time
 
 import numpy as np
 import pytest
-
 from pmfcl import ContinualClassifier, ContinualRegressor, Summary, _core, _inputs
 
 

@@ -5,10 +5,9 @@ import warnings
 import numpy as np
 import pytest
 from conftest import learned
+from pmfcl import ContinualClassifier, ContinualRegressor
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import Ridge
-
-from pmfcl import ContinualClassifier, ContinualRegressor
 
 
 @pytest.mark.parametrize("make", [ContinualRegressor, ContinualClassifier])

@@ -8,9 +8,8 @@ from sklearn.linear_model import Ridge
 river = pytest.importorskip("river", reason="river is not installed")
 pd = pytest.importorskip("pandas", reason="river's batches are pandas frames")
 
-from river import checks, compose, datasets, evaluate, linear_model, metrics, optim, preprocessing  # noqa: E402
-
-from pmfcl.river import RiverClassifier, RiverRegressor  # noqa: E402
+from pmfcl.river import RiverClassifier, RiverRegressor
+from river import checks, compose, datasets, evaluate, linear_model, metrics, optim, preprocessing
 
 
 @pytest.mark.parametrize("model", [RiverRegressor(), RiverRegressor(alpha=0.1, fit_intercept=False), RiverClassifier()])

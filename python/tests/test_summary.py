@@ -6,7 +6,6 @@ import pickle
 import numpy as np
 import pytest
 from conftest import stacked
-
 from pmfcl import ContinualClassifier, ContinualRegressor, Summary
 
 

@@ -6,6 +6,7 @@ import pickle
 import numpy as np
 import pytest
 from conftest import learned
+from pmfcl import ContinualClassifier, ContinualRegressor
 from sklearn import set_config
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.compose import ColumnTransformer
@@ -13,8 +14,6 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.multioutput import MultiOutputRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
-
-from pmfcl import ContinualClassifier, ContinualRegressor
 
 
 def test_copies_are_the_same_and_apart(months, flowers):
