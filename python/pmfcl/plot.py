@@ -42,15 +42,21 @@ def _named(axis, names, rotate=False, places=None):
             label.set(rotation=40, ha="right", rotation_mode="anchor")
 
 
-def _heat(axes, values, names, label, number):
+def _short(value):
+    """Two digits that count, without an exponent where there need be none."""
+    rounded = float(f"{value:.2g}")
+    return f"{rounded:g}" if 1e-3 <= abs(rounded) < 1e5 or rounded == 0 else f"{rounded:.1e}"
+
+
+def _heat(axes, values, names, label):
     """A heat map with a number in every cell that has room for it."""
-    image = axes.imshow(np.ma.masked_invalid(values), cmap="cividis_r", aspect="auto")
+    image = axes.imshow(np.ma.masked_invalid(values), cmap="Blues", aspect="auto")
     axes.figure.colorbar(image, ax=axes, label=label)
     if len(names) <= 12:
         low, high = np.nanmin(values), np.nanmax(values)
         for i, j in np.argwhere(np.isfinite(values)):
             dark = high > low and (values[i, j] - low) / (high - low) > 0.55
-            axes.text(j, i, number(values[i, j]), ha="center", va="center", fontsize=8, color="white" if dark else INK)
+            axes.text(j, i, _short(values[i, j]), ha="center", va="center", fontsize=8, color="white" if dark else INK)
     _named(axes.xaxis, names, rotate=True)
     _named(axes.yaxis, names)
     axes.spines[:].set_visible(False)
@@ -63,7 +69,7 @@ def forgetting(model, axes=None):
     axes = _axes(axes)
     label = "forgetting" if _exact(model) else "bound on forgetting"
     names = [history.tasks[k] for k in places]
-    _heat(axes, history.forgetting[np.ix_(places, places)], names, label, lambda v: f"{v:.2g}")
+    _heat(axes, history.forgetting[np.ix_(places, places)], names, label)
     axes.set(xlabel="task", ylabel="after learning", title=f"{label.capitalize()} of every task over time")
     return axes
 
@@ -102,6 +108,9 @@ def front(model, a, b, points=100, axes=None):
     found = model.pareto_front(a, b, points)
     axes = _axes(axes, (5.6, 4.6))
     axes.plot(found.loss_a, found.loss_b, color=LINES[0], lw=2, label="front")
+    if any(losses.min() > 0 and losses.max() > 20 * losses.min() for losses in (found.loss_a, found.loss_b)):
+        # Where one end of the front is far off, a linear axis would show little else.
+        axes.set(xscale="log", yscale="log")
     marks = {
         "current": (*found.current, "o"),
         "knee": (found.knee.loss_a, found.knee.loss_b, "D"),
@@ -123,7 +132,7 @@ def conflicts(model, axes=None):
     places = _shown(len(found.tasks))
     axes = _axes(axes)
     values, p = (table[np.ix_(places, places)] for table in (found.forgetting, found.p_value))
-    _heat(axes, values, [found.tasks[k] for k in places], "lost in the joint model of two", lambda v: f"{v:.2g}")
+    _heat(axes, values, [found.tasks[k] for k in places], "lost in the joint model of two")
     for text in axes.texts:
         j, i = (int(v) for v in text.get_position())
         if np.isfinite(p[i, j]) and p[i, j] < 0.01:
