@@ -33,11 +33,11 @@ fmt-check:
 lint:
 	$(CARGO) clippy --workspace --all-targets --all-features -- -D warnings
 
-# nextest where it is installed, the standard runner elsewhere.
+# nextest where it is installed, the standard runner elsewhere. The Python crate is tested through Python.
 rust-test:
 	if $(CARGO) nextest --version >/dev/null 2>&1; \
-	then $(CARGO) nextest run --workspace --all-features --no-fail-fast; \
-	else $(CARGO) test --workspace --all-features --no-fail-fast --lib --bins --tests; fi
+	then $(CARGO) nextest run --workspace --exclude pmfcl-python --all-features --no-fail-fast; \
+	else $(CARGO) test --workspace --exclude pmfcl-python --all-features --no-fail-fast --lib --bins --tests; fi
 
 doc-test:
 	$(CARGO) test --workspace --doc
@@ -76,7 +76,7 @@ fuzz:            ## a million executions of every fuzz target; not a gate
 	for target in summary values basis csv npy idx columnar model; do fuzz/run.sh $$target || exit 1; done
 
 search:          ## property tests with new seeds and many cases; not a gate
-	env -u PROPTEST_RNG_SEED PROPTEST_CASES=5000 $(CARGO) test --workspace --release --tests
+	env -u PROPTEST_RNG_SEED PROPTEST_CASES=5000 $(CARGO) test --workspace --exclude pmfcl-python --release --tests
 
 $(DENY):
 	$(CARGO) install --quiet --locked --root $(TOOLS) cargo-deny@0.20.2

@@ -1,6 +1,6 @@
-"""A model for Mammoth: an exact head on frozen features. Put this file into Mammoth's `models/`, then
+"""A model for Mammoth: an exact head on frozen features. Put this file into Mammoth as `models/pmfcl_head.py`, then
 
-    python main.py --model pmfcl_head --dataset seq-mnist --n_epochs 1 --batch_size 64 --lr 0.1
+    python main.py --model pmfcl-head --dataset seq-mnist --n_epochs 1 --batch_size 64 --lr 0.1
 
 Every row is learned once, in the first epoch; gradient steps are not taken. After each task the head is that of joint training on
 all tasks so far. `--pmfcl_basis relu:2000,scale=none` maps the features through frozen random ones first.
@@ -48,7 +48,7 @@ class PmfclHead(ContinualModel):
     def observe(self, inputs, labels, not_aug_inputs, epoch=None):
         """Keeps the features of the first epoch until the task ends."""
         if not epoch:
-            self.waiting.append((self.embed(not_aug_inputs), labels.cpu().numpy()))
+            self.waiting.append((self.embed(inputs), labels.cpu().numpy()))
         return 0.0
 
     def end_task(self, dataset):

@@ -3,10 +3,10 @@
 import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
+from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from . import _core, _inputs
-from ._continual import Continual, fitted, word
+from ._continual import Continual, fitted, learned, word
 from ._labels import Classes, labels_of
 from ._regressor import kept
 
@@ -182,13 +182,13 @@ class ContinualClassifier(ClassifierMixin, Continual):
 
     def predict(self, X):
         """The class of every row."""
-        check_is_fitted(self)
+        learned(self)
         codes = self._model.predict_codes(_inputs.rows(self, X, reset=False))
         return self._classes.inside(self._model.classes())[codes]
 
     def predict_proba(self, X):
         """Probabilities of every row, in the order of `classes_`. Those of "squared" are not calibrated."""
-        check_is_fitted(self)
+        learned(self)
         return self._in_order(self._model.predict_proba(_inputs.rows(self, X, reset=False)))
 
     def predict_log_proba(self, X):
@@ -198,7 +198,7 @@ class ContinualClassifier(ClassifierMixin, Continual):
 
     def decision_function(self, X):
         """Scores of every row in the order of `classes_`; of two classes, how far the second is ahead."""
-        check_is_fitted(self)
+        learned(self)
         scores = self._in_order(self._model.decision(_inputs.rows(self, X, reset=False)))
         return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
 
@@ -251,7 +251,7 @@ class ContinualClassifier(ClassifierMixin, Continual):
 
     def set_shrinkage(self, shrinkage):
         """Another shrinkage in hindsight ("gaussian"), solved from the summaries. Returns the estimator."""
-        check_is_fitted(self)
+        learned(self)
         self._model.set_shrinkage(shrinkage_word(shrinkage))
         return self
 

@@ -17,12 +17,18 @@ def word(value):
     return str(value)
 
 
+def learned(estimator):
+    """Something has been learned; else scikit-learn says what is missing."""
+    if "_model" not in vars(estimator):
+        check_is_fitted(estimator)
+
+
 def fitted(text):
     """A read-only attribute of a fitted estimator."""
 
     def decorate(compute):
         def read(self):
-            check_is_fitted(self)
+            learned(self)
             return compute(self)
 
         return property(read, doc=text)
@@ -132,24 +138,24 @@ class Continual(BaseEstimator):
 
     def summary(self, task):
         """The summary of one task, to add up elsewhere."""
-        check_is_fitted(self)
+        learned(self)
         return self._model.summary(str(task))
 
     def history(self):
         """Loss and forgetting of every task after every task, from the summaries alone."""
-        check_is_fitted(self)
+        learned(self)
         loss, forgetting = self._model.history()
         return _views.History(self._model.task_names(), _views.grid(loss), _views.grid(forgetting))
 
     def conflicts(self):
         """What each pair of tasks costs each other, and whether it could be noise (Chow's test)."""
-        check_is_fitted(self)
+        learned(self)
         forgetting, p_value = self._model.conflicts()
         return _views.Conflicts(self._model.task_names(), np.array(forgetting), _views.grid(p_value))
 
     def pareto_front(self, a, b, points=50):
         """Every trade-off between two tasks, or two lists of tasks, with the knee and min-max points."""
-        check_is_fitted(self)
+        learned(self)
         groups = [[str(side)] if isinstance(side, str | int) else [str(name) for name in side] for side in (a, b)]
         if points < 2:
             raise ValueError(f"a front has at least 2 points, not {points}")
@@ -159,7 +165,7 @@ class Continual(BaseEstimator):
 
     def _prefer(self, preference, budget, weights):
         """What `model.prefer(...)` does."""
-        check_is_fitted(self)
+        learned(self)
         if isinstance(preference, dict):
             preference, weights = None, {**preference, **weights}
         given = [preference is not None, budget is not None, bool(weights)]
@@ -177,15 +183,15 @@ class Continual(BaseEstimator):
 
     def set_ridge(self, ridge, standardize=None):
         """Another ridge in hindsight, or `"auto"`, solved from the summaries. Returns the estimator."""
-        check_is_fitted(self)
+        learned(self)
         standardize = self._model.facts()["standardize"] if standardize is None else bool(standardize)
         self._model.set_ridge(word(ridge), standardize)
         return self
 
     def merge(self, other, prefix=None):
         """Learns all that `other` has learned. Its tasks may get a prefix: `january` becomes `north/january`."""
-        check_is_fitted(self)
-        check_is_fitted(other)
+        learned(self)
+        learned(other)
         if type(other) is not type(self):
             raise TypeError(f"cannot merge: this is a {type(self).__name__}, the other a {type(other).__name__}")
         theirs = other._model.__copy__()
@@ -210,7 +216,7 @@ class Continual(BaseEstimator):
 
     def unlearn(self, task, X=None, y=None, sample_weight=None):
         """Removes a task exactly: as if it had never been learned. Compact memory needs its rows once more."""
-        check_is_fitted(self)
+        learned(self)
         if X is None:
             self._model.unlearn(str(task))
         else:
@@ -223,7 +229,7 @@ class Continual(BaseEstimator):
 
     def save(self, path):
         """Writes a model file, the same as the command line's; a model that is there is replaced in one commit."""
-        check_is_fitted(self)
+        learned(self)
         self._model.save(path)
 
     def _take(self, model):
@@ -259,7 +265,7 @@ class Continual(BaseEstimator):
 
         Without a path the bytes are returned in the given format.
         """
-        check_is_fitted(self)
+        learned(self)
         format = format or (Path(path).suffix.lstrip(".") if path is not None else "onnx")
         data = self._model.export(format, "model" if path is None else Path(path).stem)
         if path is None:
@@ -269,7 +275,7 @@ class Continual(BaseEstimator):
 
     def report(self, path=None, title=None):
         """One HTML page that shows what was learned, forgotten and traded off; written to `path`, or returned."""
-        check_is_fitted(self)
+        learned(self)
         page = self._model.page(title or (Path(path).stem if path is not None else type(self).__name__))
         if path is None:
             return page
@@ -278,7 +284,7 @@ class Continual(BaseEstimator):
 
     def to_linear(self, dtype=None):
         """A `torch.nn.Linear` with these parameters: predictions of a regression, scores of a classifier."""
-        check_is_fitted(self)
+        learned(self)
         if self._model.facts()["basis"] != "linear":
             raise ValueError("only a linear basis is one linear layer; export the model to ONNX instead")
         import torch

@@ -1,7 +1,7 @@
 """What users call a table, as rows the core can read where they lie."""
 
 import numpy as np
-from sklearn.utils.validation import _check_sample_weight, check_array, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_array, check_consistent_length, validate_data
 
 from . import _core
 
@@ -21,6 +21,8 @@ def speaks_arrow(table):
 
 def rows(estimator, X, *, reset):
     """The rows of X, with what scikit-learn asks of columns and their names."""
+    if ready(X, 2) and len(X) and plain(estimator, X.shape[1], reset):
+        return X
     if not speaks_arrow(X):
         return validate_data(estimator, X, reset=reset, **TABLE)
     names, X = _core.arrow_table(X)
@@ -41,6 +43,14 @@ def rows(estimator, X, *, reset):
     return X
 
 
+def plain(estimator, width, reset):
+    """Whether a bare array of that width is all right, so that nothing more need be looked at: small calls are quick."""
+    if reset and width and "feature_names_in_" not in vars(estimator):
+        estimator.n_features_in_ = width
+        return True
+    return not reset and vars(estimator).get("n_features_in_") == width and "feature_names_in_" not in vars(estimator)
+
+
 def target_names(y):
     """What the columns to be predicted are called, where they have names."""
     if hasattr(y, "columns") and not callable(y.columns):
@@ -52,10 +62,16 @@ def target_names(y):
     return names if all(isinstance(name, str) and name for name in names) else None
 
 
-def targets(y):
-    """Numbers to be predicted: an array of one or two dimensions, whatever table they came in."""
-    if speaks_arrow(y) and not hasattr(y, "to_numpy"):
-        return _core.arrow_table(y)[1]
+def targets(y, X, estimator):
+    """Numbers to be predicted, an array of one or two dimensions, whatever table they came in."""
+    if (ready(y, 1) or ready(y, 2)) and len(y) == len(X) and y.size and np.isfinite(y).all():
+        return y
+    if y is None:
+        name = type(estimator).__name__
+        raise ValueError(f"This {name} estimator requires y to be passed, but the target y is None.")
+    y = _core.arrow_table(y)[1] if speaks_arrow(y) and not hasattr(y, "to_numpy") else y
+    y = check_array(y, dtype=np.float64, order="C", ensure_2d=False, input_name="y", estimator=estimator)
+    check_consistent_length(X, y)
     return y
 
 
@@ -80,8 +96,7 @@ def arrays(X, y, sample_weight):
     if not ready(X, 2):
         X = check_array(_core.arrow_table(X)[1] if speaks_arrow(X) else X, **TABLE, input_name="X")
     if not ready(y, 2):
-        if not ready(y, 1):
-            y = check_array(targets(y), dtype=np.float64, order="C", ensure_2d=False, input_name="y")
+        y = targets(y, X, None)
         y = y.reshape(len(y), -1)
     weights, kept = sample_weights(sample_weight, X)
     if kept is not None:

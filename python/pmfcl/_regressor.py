@@ -1,11 +1,9 @@
 """`ContinualRegressor`."""
 
-import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
-from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted
 
 from . import _core, _inputs
-from ._continual import Continual, fitted
+from ._continual import Continual, fitted, learned
 
 
 class ContinualRegressor(MultiOutputMixin, RegressorMixin, Continual):
@@ -46,7 +44,6 @@ class ContinualRegressor(MultiOutputMixin, RegressorMixin, Continual):
 
     Examples
     --------
-    >>> import numpy as np
     >>> from pmfcl import ContinualRegressor
     >>> model = ContinualRegressor(ridge=0.0)
     >>> model = model.partial_fit([[1.0], [2.0], [3.0]], [2.0, 4.0, 6.0], task="january")
@@ -130,12 +127,7 @@ class ContinualRegressor(MultiOutputMixin, RegressorMixin, Continual):
 
     def _targets(self, y, X, sample_weight):
         """Targets as a table, whether they were one list, and weights with the rows that have any."""
-        if y is None:
-            raise ValueError(f"This {type(self).__name__} estimator requires y to be passed, but the target y is None.")
-        y = check_array(
-            _inputs.targets(y), dtype=np.float64, order="C", ensure_2d=False, input_name="y", estimator=self
-        )
-        check_consistent_length(X, y)
+        y = _inputs.targets(y, X, self)
         return y.reshape(len(y), -1), y.ndim == 1, _inputs.sample_weights(sample_weight, X)
 
     def _unlearn_rows(self, task, X, y, sample_weight):
@@ -144,13 +136,13 @@ class ContinualRegressor(MultiOutputMixin, RegressorMixin, Continual):
 
     def predict(self, X):
         """Predicts: one number a row, or one for each target."""
-        check_is_fitted(self)
+        learned(self)
         predicted = self._model.predict(_inputs.rows(self, X, reset=False))
         return predicted[:, 0] if self._flat else predicted
 
     def predict_interval(self, X, level=0.95):
         """Lower and upper ends of intervals that cover a new observation with probability `level`."""
-        check_is_fitted(self)
+        learned(self)
         low, high = self._model.intervals(_inputs.rows(self, X, reset=False), level)
         return (low[:, 0], high[:, 0]) if self._flat else (low, high)
 

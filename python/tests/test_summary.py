@@ -75,7 +75,7 @@ def test_what_does_not_fit_is_refused(months, rng):
         a.loss([1.0, 2.0])
     with pytest.raises(ValueError, match="NaN"):
         Summary.from_data([[1.0], [np.nan]], [1.0, 2.0])
-    with pytest.raises(ValueError, match="rows"):
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
         Summary.from_data(X, y[:-1])
     with pytest.raises(ValueError, match="ridge"):
         a.solve(-1.0)
