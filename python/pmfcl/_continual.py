@@ -7,6 +7,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from . import _core, _html, _inputs, _views
+from ._columns import Columns
 from ._preference import PreferParameter
 
 
@@ -242,7 +243,7 @@ class Continual(BaseEstimator):
         self.n_features_in_ = len(facts["inputs"])
         if facts["inputs"] != self._feature_names():  # bare columns have none
             self.feature_names_in_ = np.array(facts["inputs"], dtype=object)
-        self._model = model
+        self._model, self._columns = model, Columns.of(facts["origins"])
         return facts
 
     @classmethod

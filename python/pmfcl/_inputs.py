@@ -21,8 +21,13 @@ def speaks_arrow(table):
 
 def rows(estimator, X, *, reset):
     """The rows of X, with what scikit-learn asks of columns and their names."""
+    if reset:
+        vars(estimator).pop("_columns", None)
     if ready(X, 2) and len(X) and plain(estimator, X.shape[1], reset):
         return X
+    columns = None if reset else vars(estimator).get("_columns")
+    if columns is not None and columns.cover(X):
+        return check_array(columns.encode(X), **TABLE, input_name="X", estimator=estimator)
     if not speaks_arrow(X):
         return validate_data(estimator, X, reset=reset, **TABLE)
     names, X = _core.arrow_table(X)

@@ -111,6 +111,32 @@ def test_both_sides_make_the_same_classifier(flowers, tmp_path, loss):
     assert list(back.predict(X)) == list(model.predict(X))
 
 
+def test_a_model_of_text_and_dates_reads_frames(rng, tmp_path):
+    pd, pl = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    frame = pd.DataFrame(
+        {
+            "size": rng.normal(size=80),
+            "colour": rng.choice(["red", "blue", "green"], size=80),
+            "day": pd.Timestamp("2024-02-27T06:30:00") + pd.to_timedelta(rng.integers(0, 400, size=80), unit="h"),
+        }
+    )
+    frame["cost"] = 2 * frame["size"] + (frame["colour"] == "red") + rng.normal(scale=0.1, size=80)
+    data, path, predicted = tmp_path / "data.csv", tmp_path / "model.pmf", tmp_path / "predicted.csv"
+    frame.to_csv(data, index=False, date_format="%Y-%m-%dT%H:%M:%S")
+    run("learn", path, data, "--target", "cost", "--dates", "day")
+    run("predict", path, data, "-o", predicted)
+    model = pmfcl.load(path)
+    assert {"size", "day", "colour=red"} <= set(model.feature_names_in_)
+    theirs = pd.read_csv(predicted).iloc[:, -1]
+    for table in (frame, pl.from_pandas(frame), frame[["colour", "day", "size"]]):
+        np.testing.assert_allclose(model.predict(table), theirs, rtol=1e-12)
+    more = model.partial_fit(frame[:40], frame["cost"][:40], task="again")
+    assert len(more.tasks_) == 2
+    frame.loc[7, "colour"] = "violet"
+    with pytest.raises(ValueError, match="column 'colour' has the category 'violet' at row 7"):
+        model.predict(frame)
+
+
 def test_labels_come_back_as_what_they_were(rng, tmp_path):
     X = rng.normal(size=(30, 2))
     for labels in ([3, 1, 10], [3.0, 2.0, -1.0], [True, False], ["b", "a"]):

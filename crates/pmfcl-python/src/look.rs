@@ -5,7 +5,7 @@ use pmfcl::report::conflict;
 use pmfcl::report::inference::predict_intervals;
 use pmfcl::{ClassLoss, Outcome, Preference, TaskReport};
 use pmfcl_export::{ExportError, Exported, Input as ExportInput};
-use pmfcl_file::{Input, Learned, Word};
+use pmfcl_file::{ColumnKind, Input, Learned, Word};
 use pmfcl_report::{FrontPoint, Pair, Subject, page};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -69,6 +69,22 @@ impl PyModel {
             forgetting.push(lost);
         }
         Ok((loss, forgetting))
+    }
+
+    /// Where every input comes from: column, kind, and the place in a block or the category.
+    fn origins(&self) -> Vec<(String, &'static str, Option<String>)> {
+        let schema = &self.model.schema;
+        let origin = |input: &Input| {
+            let column = &schema.columns[input.column()];
+            let (kind, part) = match (input, column.kind) {
+                (Input::Category { value, .. }, _) => ("category", Some(value.clone())),
+                (Input::Part { place, .. }, _) => ("part", Some(place.to_string())),
+                (Input::Value { .. }, ColumnKind::Date) => ("date", None),
+                (Input::Value { .. }, _) => ("number", None),
+            };
+            (column.name.clone(), kind, part)
+        };
+        schema.inputs.iter().map(origin).collect()
     }
 
     /// The inputs as exports name them.
@@ -173,6 +189,7 @@ impl PyModel {
         let dict = PyDict::new(py);
         dict.set_item("loss", self.model.loss())?;
         dict.set_item("inputs", &self.features)?;
+        dict.set_item("origins", self.origins())?;
         dict.set_item("targets", &self.model.schema.targets)?;
         dict.set_item("features", self.model.features())?;
         dict.set_item("basis", s.basis.word())?;
