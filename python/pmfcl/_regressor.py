@@ -110,19 +110,18 @@ class ContinualRegressor(MultiOutputMixin, RegressorMixin, Continual):
             self._model, self._flat = model, flat
         return self
 
-    def learn_summary(self, summary, task=None, weight=None, n_features=None):
-        """Learns a task that was summarized elsewhere (`Summary.from_data`), with the same intercept and basis."""
+    def learn_summary(self, summary, task=None, weight=None):
+        """Learns a task that was summarized elsewhere (`Summary.from_data`), with the same intercept and a linear basis."""
         fresh = not self.__sklearn_is_fitted__()
-        model = self if not fresh else None
-        if model is None:
-            self.n_features_in_ = summary.width - bool(self.fit_intercept) if n_features is None else n_features
-            names = self._target_names(None, summary.n_targets)
-            core = _core.Model.regression(self._feature_names(), names, self._settings())
-        else:
-            core = self._model
-        core.learn_summary(self._name(task, fresh), summary, [], self._weight(weight))
         if fresh:
-            self._model, self._flat = core, summary.n_targets == 1
+            self.n_features_in_ = summary.width - bool(self.fit_intercept)
+            names = self._target_names(None, summary.n_targets)
+            model = _core.Model.regression(self._feature_names(), names, self._settings())
+        else:
+            model = self._model
+        model.learn_summary(self._name(task, fresh), summary, [], self._weight(weight))
+        if fresh:
+            self._model, self._flat = model, summary.n_targets == 1
         return self
 
     def _targets(self, y, X, sample_weight):
