@@ -13,7 +13,7 @@ layer; the head after every experience is that of joint training on all of them.
 import numpy as np
 import torch
 from avalanche.benchmarks.utils.data_loader import TaskBalancedDataLoader
-from avalanche.training.templates import BaseSGDTemplate
+from avalanche.training.templates import SupervisedTemplate
 from pmfcl import ContinualClassifier
 
 
@@ -40,10 +40,10 @@ class FrozenFeatures(torch.nn.Module):
         return torch.from_numpy(scores).to(x.device) + 0 * self.unused
 
 
-class ExactHead(BaseSGDTemplate):
+class ExactHead(SupervisedTemplate):
     """Learns every experience as a task of a `ContinualClassifier`; options are those of the classifier."""
 
-    def __init__(self, features, *, batch=512, device="cpu", evaluator=None, plugins=None, **options):
+    def __init__(self, *, features, batch=512, device="cpu", evaluator=None, plugins=None, **options):
         model = FrozenFeatures(features)
         super().__init__(
             model=model,

@@ -80,8 +80,7 @@ class Continual(BaseEstimator):
         """The name of a task; where none is given, the next number that is free."""
         if task is not None:
             return str(task)
-        taken = set() if fresh else set(self._model.task_names())
-        return next(name for k in range(len(taken) + 1, 2 * len(taken) + 3) if (name := f"task-{k}") not in taken)
+        return "task-1" if fresh else self._model.next_name()
 
     @staticmethod
     def _weight(weight):

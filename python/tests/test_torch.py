@@ -54,7 +54,7 @@ def test_the_avalanche_strategy_is_joint_training(rng):
     spec = importlib.util.spec_from_file_location("avalanche_strategy", EXAMPLES / "avalanche_strategy.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    strategy = module.ExactHead(torch.nn.Flatten())
+    strategy = module.ExactHead(features=torch.nn.Flatten())
     for experience in benchmark.train_stream:
         strategy.train(experience)
     flat = X.reshape(600, -1).astype(np.float32).astype(float)
@@ -64,3 +64,5 @@ def test_the_avalanche_strategy_is_joint_training(rng):
         strategy.classifier.predict_proba(flat), joint.predict_proba(flat), rtol=1e-7, atol=1e-12
     )
     assert strategy.accuracy(benchmark.test_stream) == pytest.approx(joint.score(flat, y))
+    told = strategy.eval(benchmark.test_stream)
+    assert told["Top1_Acc_Stream/eval_phase/test_stream/Task000"] == pytest.approx(joint.score(flat, y))

@@ -1,5 +1,7 @@
 //! What can be seen of a model: parameters, tasks, history, conflicts, fronts, intervals, the page, exports.
 
+use std::collections::HashSet;
+
 use numpy::{PyArray1, PyArray2};
 use pmfcl::report::conflict;
 use pmfcl::report::inference::predict_intervals;
@@ -164,6 +166,15 @@ impl PyModel {
 
     fn task_names(&self) -> Vec<String> {
         self.model.learner().names().map(str::to_owned).collect()
+    }
+
+    /// `task-K` with the next number that is free.
+    fn next_name(&self) -> String {
+        let learner = self.model.learner();
+        let taken: HashSet<&str> = learner.names().filter(|n| n.starts_with("task-")).collect();
+        let count = learner.names().len();
+        let mut names = (count + 1..).map(|k| format!("task-{k}"));
+        names.find(|name| !taken.contains(name.as_str())).unwrap_or_default()
     }
 
     /// Samples of each class, task by task.
