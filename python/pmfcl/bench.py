@@ -15,6 +15,8 @@ import time
 import numpy as np
 
 WAYS = {}
+# As many for everybody; None is all there are.
+THREADS = int(os.environ["OMP_NUM_THREADS"]) if "OMP_NUM_THREADS" in os.environ else None
 
 
 def way(name, tasks=None):
@@ -56,7 +58,7 @@ def pmfcl_way(accumulator):
     def run(data, ridge):
         from pmfcl import ContinualRegressor
 
-        model = ContinualRegressor(ridge=ridge, accumulator=accumulator)
+        model = ContinualRegressor(ridge=ridge, accumulator=accumulator, threads=THREADS)
         for X, y in data:
             coef = model.partial_fit(X, y).coef_
         return coef
@@ -168,23 +170,29 @@ def measure(name, tasks, rows, columns, ridge, repeats):
     if name.startswith("pmfcl"):
         run([(X[:100], y[:100]) for X, y in data[:1]], ridge)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    seconds = []
+    seconds, work = [], []
     for _ in range(repeats):
-        start = time.perf_counter()
+        start = time.perf_counter(), time.process_time()
         coef = run(data, ridge)
-        seconds.append(time.perf_counter() - start)
+        seconds.append(time.perf_counter() - start[0])
+        work.append(time.process_time() - start[1])
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     joint = sums(data, 0.0 if "LinearRegression, refitted" in name else ridge)
     gap = np.linalg.norm(coef - joint) / np.linalg.norm(joint)
-    return {"seconds": seconds, "extra_mb": (peak - before) / 1024, "gap": float(gap)}
+    return {"seconds": seconds, "work": work, "extra_mb": (peak - before) / 1024, "gap": float(gap)}
 
 
 def in_process(name, arguments):
     """One way in a process of its own; None with a reason where it cannot run."""
     repeats = 1 if name.startswith(("LinearRegression", "statsmodels")) else arguments.repeats
     wish = [name, arguments.tasks, arguments.rows, arguments.columns, arguments.ridge, repeats]
+    names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS") if arguments.threads else ()
     done = subprocess.run(
-        [sys.executable, "-m", "pmfcl.bench", "--one", json.dumps(wish)], capture_output=True, text=True, check=False
+        [sys.executable, "-m", "pmfcl.bench", "--one", json.dumps(wish)],
+        env={**os.environ, **dict.fromkeys(names, str(arguments.threads))},
+        capture_output=True,
+        text=True,
+        check=False,
     )
     if done.returncode:
         return None, done.stderr.strip().splitlines()[-1][:90]
@@ -237,18 +245,6 @@ def overhead(repeats=400):
     return found
 
 
-def table(head, rows):
-    """Columns of text, aligned."""
-    cells = [head, *rows]
-    widths = [max(len(row[j]) for row in cells) for j in range(len(head))]
-    for row in cells:
-        print(
-            "  ".join(
-                cell.ljust(w) if j == 0 else cell.rjust(w) for j, (cell, w) in enumerate(zip(row, widths, strict=True))
-            )
-        )
-
-
 def main(given=None):
     """Runs all ways and prints them side by side."""
     parser = argparse.ArgumentParser(prog="python -m pmfcl.bench", description=__doc__.splitlines()[0])
@@ -257,6 +253,7 @@ def main(given=None):
     parser.add_argument("--columns", type=int, default=128, help="features (default 128)")
     parser.add_argument("--ridge", type=float, default=1e-6)
     parser.add_argument("--repeats", type=int, default=5, help="runs of each way; the median counts (default 5)")
+    parser.add_argument("--threads", type=int, help="threads for everybody (default all)")
     parser.add_argument("--only", default="", help="only ways whose name contains one of these, with commas")
     parser.add_argument("--skip", default="", help="no ways whose name contains one of these, with commas")
     parser.add_argument("--one", help=argparse.SUPPRESS)
@@ -269,26 +266,32 @@ def main(given=None):
     ways = [n for n in ways if not any(part in n for part in named[1][1])]
     size = f"{arguments.tasks} tasks of {arguments.rows} rows and {arguments.columns} columns"
     print(f"{size}; a model after every task; {os.cpu_count()} processors; medians\n")
-    results, notes = {}, []
+    head = ["seconds", "of pmfcl, gram", "on processors", "of pmfcl, gram", "MB above the data", "from joint training"]
+    first = max(map(len, ways), default=0)
+    print(" " * first, *head, sep="  ")
+    own, missing = {}, []
     for name in ways:
         found, reason = in_process(name, arguments)
         if found is None:
-            notes.append(f"left out: {name} ({reason})")
-        else:
-            results[name] = found
-    own = float(np.median(results["pmfcl, gram"]["seconds"])) if "pmfcl, gram" in results else None
-    rows = []
-    for name, found in results.items():
-        seconds = float(np.median(found["seconds"]))
-        ratio = "" if own is None else f"{seconds / own:.1f}×"
-        rows.append([name, f"{seconds:.3f}", ratio, f"{found['extra_mb']:.0f}", f"{found['gap']:.1e}"])
-    table(["", "seconds", "of pmfcl, gram", "MB above the data", "from joint training"], rows)
-    for note in notes:
-        print(note)
+            missing.append(f"left out: {name} ({reason})")
+            continue
+        cells = []
+        for key in ("seconds", "work"):
+            value = float(np.median(found[key]))
+            if name == "pmfcl, gram":
+                own[key] = value
+            cells += [f"{value:.3f}", f"{value / own[key]:.1f}×" if own else ""]
+        cells += [f"{found['extra_mb']:.0f}", f"{found['gap']:.1e}"]
+        print(
+            name.ljust(first), *(cell.rjust(len(h)) for cell, h in zip(cells, head, strict=True)), sep="  ", flush=True
+        )
+    print(*missing, sep="\n")
     print("\nRelative error of the coefficients at condition 1e7")
-    table(["", ""], [[name, f"{value:.1e}"] for name, value in accuracy().items()])
+    for name, value in accuracy().items():
+        print(f"  {name:40} {value:.1e}")
     print("\nOne call on 100 rows and 10 columns")
-    table(["", ""], [[name, f"{value:.0f} µs"] for name, value in overhead().items()])
+    for name, value in overhead().items():
+        print(f"  {name:40} {value:.0f} µs")
 
 
 if __name__ == "__main__":
