@@ -6,16 +6,16 @@ PYTHON ?= python3
 VENV   := .venv
 TOOLS  := target/tools
 DENY   := $(TOOLS)/bin/cargo-deny
-PYTHONS := bench crates fuzz tests
+PYTHONS := bench crates examples fuzz python tests
 # A fixed seed: a gate must not be a lottery. `make search` looks with new ones.
 export PROPTEST_RNG_SEED ?= 1
 
-.PHONY: demo test bench fmt fmt-check lint rust-test doc-test docs deny python-lint onnx-test browser-test search soak fuzz clean
+.PHONY: demo test bench fmt fmt-check lint rust-test doc-test docs deny python-lint python-test onnx-test browser-test search soak fuzz clean
 
 demo:            ## the main job on bundled real data; pictures in ./pmfcl-demo
 	$(CARGO) run --release --quiet -p pmfcl-cli -- demo
 
-test: fmt-check lint rust-test doc-test docs python-lint onnx-test browser-test deny  ## everything CI runs, in this order
+test: fmt-check lint rust-test doc-test docs python-lint python-test onnx-test browser-test deny  ## everything CI runs, in this order
 
 bench:           ## speed, memory and accuracy; ratios, one run
 	$(CARGO) build --release --quiet -p pmfcl-cli
@@ -33,11 +33,11 @@ fmt-check:
 lint:
 	$(CARGO) clippy --workspace --all-targets --all-features -- -D warnings
 
-# nextest where it is installed, the standard runner elsewhere.
+# nextest where it is installed, the standard runner elsewhere. The Python crate is tested through Python.
 rust-test:
 	if $(CARGO) nextest --version >/dev/null 2>&1; \
-	then $(CARGO) nextest run --workspace --all-features --no-fail-fast; \
-	else $(CARGO) test --workspace --all-features --no-fail-fast --lib --bins --tests; fi
+	then $(CARGO) nextest run --workspace --exclude pmfcl-python --all-features --no-fail-fast; \
+	else $(CARGO) test --workspace --exclude pmfcl-python --all-features --no-fail-fast --lib --bins --tests; fi
 
 doc-test:
 	$(CARGO) test --workspace --doc
@@ -47,6 +47,13 @@ docs:
 
 python-lint: $(VENV)/ruff
 	$(VENV)/bin/ruff format --check $(PYTHONS) && $(VENV)/bin/ruff check $(PYTHONS)
+
+# The wheel as users install it, but for its profile: what the Rust tests have compiled is not compiled again.
+python-test: $(VENV)/python $(VENV)/onnx
+	rm -rf target/wheels && $(VENV)/bin/maturin build --quiet --profile dev --interpreter $(VENV)/bin/python --out target/wheels
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --force-reinstall --no-deps target/wheels/pmfcl-*.whl
+	$(CARGO) build --quiet -p pmfcl-cli
+	PMFCL_PROGRAM=target/debug/pmfcl $(VENV)/bin/python -m pytest -q -rs python/tests
 
 # Exported models through onnxruntime: the same predictions on every loss and basis.
 onnx-test: $(VENV)/onnx
@@ -69,7 +76,7 @@ fuzz:            ## a million executions of every fuzz target; not a gate
 	for target in summary values basis csv npy idx columnar model; do fuzz/run.sh $$target || exit 1; done
 
 search:          ## property tests with new seeds and many cases; not a gate
-	env -u PROPTEST_RNG_SEED PROPTEST_CASES=5000 $(CARGO) test --workspace --release --tests
+	env -u PROPTEST_RNG_SEED PROPTEST_CASES=5000 $(CARGO) test --workspace --exclude pmfcl-python --release --tests
 
 $(DENY):
 	$(CARGO) install --quiet --locked --root $(TOOLS) cargo-deny@0.20.2
@@ -79,6 +86,9 @@ $(VENV)/bin/python:
 
 $(VENV)/ruff: $(VENV)/bin/python
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check 'ruff==0.17.4' && touch $@
+
+$(VENV)/python: $(VENV)/bin/python python/tests/requirements.txt
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r python/tests/requirements.txt && touch $@
 
 $(VENV)/onnx: $(VENV)/bin/python tests/onnx/requirements.txt
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r tests/onnx/requirements.txt && touch $@

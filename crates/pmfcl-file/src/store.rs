@@ -28,6 +28,9 @@ use crate::written::write_all;
 /// How long a reader waits for a commit, and a writer for a reader.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// What a model that is no file is called in messages.
+const IN_MEMORY: &str = "(bytes)";
+
 /// The generation of a new file.
 const FIRST: i64 = 1;
 
@@ -459,9 +462,15 @@ fn claim_draft(path: &Path) -> Result<PathBuf> {
 }
 
 fn write_draft(draft: &Path, model: &Model) -> Result<()> {
-    let write = |e: rusqlite::Error| FileError::sqlite(draft, "write", &e);
     let mut connection =
         connect(draft, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE)?;
+    write_new(draft, &mut connection, model)?;
+    connection.close().map_err(|(_, e)| FileError::sqlite(draft, "write", &e))
+}
+
+/// Writes a whole model into an empty database.
+fn write_new(path: &Path, connection: &mut Connection, model: &Model) -> Result<()> {
+    let write = |e: rusqlite::Error| FileError::sqlite(path, "write", &e);
     connection.pragma_update(None, "page_size", PAGE).map_err(write)?;
     connection.execute_batch("BEGIN IMMEDIATE").map_err(write)?;
     connection.pragma_update(None, "application_id", APPLICATION).map_err(write)?;
@@ -470,10 +479,50 @@ fn write_draft(draft: &Path, model: &Model) -> Result<()> {
         connection.execute_batch(sql).map_err(write)?;
     }
     connection.execute("INSERT INTO digest VALUES (1, ?1)", [&digest::NONE[..]]).map_err(write)?;
-    write_all(draft, &connection, model, Change::All, FIRST, &TaskSeal::default())?;
+    write_all(path, connection, model, Change::All, FIRST, &TaskSeal::default())?;
     connection.execute_batch("BEGIN IMMEDIATE").map_err(write)?;
-    sum_up(&mut connection);
-    connection.close().map_err(|(_, e)| write(e))
+    sum_up(connection);
+    Ok(())
+}
+
+impl Model {
+    /// The model as the bytes of a model file; the same model gives the same bytes.
+    ///
+    /// # Errors
+    /// When some of its summaries are still in another file.
+    pub fn to_bytes(&self) -> Result<Vec<u8>> {
+        let missing = self.learner().away();
+        if missing > 0 {
+            return Err(pmfcl::Error::Away { operation: "a copy as bytes", missing }.into());
+        }
+        let path = Path::new(IN_MEMORY);
+        let write = |e: rusqlite::Error| FileError::sqlite(path, "write", &e);
+        let mut connection = Connection::open_in_memory().map_err(write)?;
+        write_new(path, &mut connection, self)?;
+        Ok(connection.serialize("main").map_err(write)?.to_vec())
+    }
+
+    /// Reads what [`Model::to_bytes`] wrote, or the bytes of any model file, with all summaries.
+    ///
+    /// # Errors
+    /// As [`Store::open`].
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
+        let path = PathBuf::from(IN_MEMORY);
+        let read = |e: rusqlite::Error| FileError::sqlite(&path, "read", &e);
+        if bytes.is_empty() {
+            return Err(FileError::NotAModel(path, "there are no bytes"));
+        }
+        let mut connection = Connection::open_in_memory().map_err(read)?;
+        connection.pragma_update(None, "trusted_schema", "OFF").map_err(read)?;
+        connection.deserialize_read_exact("main", bytes, bytes.len(), true).map_err(read)?;
+        check_layout(&path, &connection)?;
+        let stored = Stored::read(&path, &connection)?;
+        let (generation, sealed) = (stored.generation, stored.sealed.clone());
+        let mut model = stored.into_model(&path)?;
+        let (access, lost, unsummed) = (Access::Read, false, false);
+        Store { path, connection, access, generation, lost, unsummed, sealed }.load(&mut model)?;
+        Ok(model)
+    }
 }
 
 /// Gives the finished draft its name, unless somebody else was first.

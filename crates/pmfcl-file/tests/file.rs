@@ -317,3 +317,28 @@ fn ten_thousand_tasks_open_at_once() {
     learn(&mut model, "one more", 1);
     assert_eq!(loaded(&place.path).unwrap(), content(&model));
 }
+
+#[test]
+fn bytes_are_a_file_and_come_back_whole() {
+    let place = place();
+    let schema = Schema::numbers(&names(&["a", "b", "c"]), &names(&["y"]));
+    let settings = Settings { ridge: Ridge::Fixed(0.1), ..Settings::default() };
+    let learned = Learned::Regression(Box::new(Learner::new(settings).unwrap()));
+    let mut model = Model { schema, learned };
+    learn(&mut model, "first", 1);
+    learn(&mut model, "second", 2);
+    let bytes = model.to_bytes().unwrap();
+    let back = Model::from_bytes(&bytes).unwrap();
+    assert_eq!(back.learner().summaries(), model.learner().summaries());
+    assert_eq!(back.learner().model(), model.learner().model());
+    assert!(back.to_bytes().unwrap() == bytes, "the model did not come back whole");
+    fs::write(&place.path, &bytes).unwrap();
+    assert_eq!(verify(&place.path).unwrap().tasks, 2);
+    let mut opened = ModelFile::open(&place.path, Access::Read).unwrap();
+    assert!(matches!(opened.model().to_bytes(), Err(FileError::Core(pmfcl::Error::Away { .. }))));
+    opened.load().unwrap();
+    assert!(opened.model().to_bytes().unwrap() == bytes);
+    for damaged in [&bytes[..0], &b"no model"[..], &bytes[..bytes.len() / 2]] {
+        assert!(Model::from_bytes(damaged).is_err());
+    }
+}

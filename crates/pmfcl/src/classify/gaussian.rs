@@ -9,7 +9,7 @@
 //! Counts, means and scatter are sums over rows, so the model does not depend on the order or the split of
 //! tasks, merges, and is exact after a removal; a class that appears later is a column of zeros before.
 //!
-//! **Shrinkage.** `S` is the within-class scatter over `N − K`. `Σ = (1−s) S + s diag(S)` does not depend on
+//! **Shrinkage.** `S` is the within-class scatter over `N − K` (over `N` for [`Shrinkage::Identity`]). `Σ = (1−s) S + s diag(S)` does not depend on
 //! the features' units. Left to itself, `s` is the share of the off-diagonal correlations' squares that
 //! chance alone would give normal data,
 //!
@@ -76,8 +76,10 @@ impl Gaussian {
         let d = scatter.total.len();
         let freedom = samples - scatter.present() as f64;
         let known = freedom > 0.5;
-        // GᵀG / n is on the scale of the preference; N/(N−K) makes it unbiased.
-        let share = if known { samples / freedom / scatter.n } else { 0.0 };
+        // GᵀG / n is on the scale of the preference; N/(N−K) makes it unbiased, which `Identity` leaves out.
+        let unbiased =
+            if matches!(shrinkage, Shrinkage::Identity(_)) { 1.0 } else { samples / freedom };
+        let share = if known { unbiased / scatter.n } else { 0.0 };
         let within: Vec<f64> = scatter.within_squares().iter().map(|v| v * share).collect();
         let variance = |j: usize| {
             let total = scatter.total[j] / scatter.n;

@@ -39,7 +39,7 @@ pub enum Shrinkage {
     Auto,
     /// `(1 − s) S + s diag(S)`: does not depend on the features' units.
     Diagonal(f64),
-    /// `(1 − s) S + s (tr S / d) I`: as scikit-learn's `LinearDiscriminantAnalysis(shrinkage=s)`.
+    /// `(1 − s) S + s (tr S / d) I`, `S` over `N`: scikit-learn's `LinearDiscriminantAnalysis(shrinkage=s)`.
     Identity(f64),
     /// `S + s (tr S / d) I`.
     Ridge(f64),

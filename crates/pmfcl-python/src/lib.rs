@@ -1,0 +1,30 @@
+//! The Rust half of the Python package `pmfcl`: arrays in, summaries and models out.
+//!
+//! Python decides what a call means (names, defaults, scikit-learn's rules); this crate runs it, outside the
+//! interpreter's lock, on the caller's memory. Settings travel as the words of the command line and the model file.
+//!
+//! | module | what it is for |
+//! | --- | --- |
+//! | `table`, `arrow` | the caller's numbers, without a copy where they are row-major already |
+//! | `call` | work outside the lock: panics and errors become exceptions, Ctrl-C is heard |
+//! | `summary` | `Summary` |
+//! | `model`, `hindsight`, `look`, `file` | `Model`: learning and predicting; another mind; what can be seen; bytes and files |
+
+mod arrow;
+mod call;
+mod file;
+mod hindsight;
+mod look;
+mod model;
+mod summary;
+mod table;
+
+use pyo3::prelude::*;
+
+#[pymodule]
+fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add_class::<summary::PySummary>()?;
+    module.add_class::<model::PyModel>()?;
+    module.add_function(wrap_pyfunction!(arrow::arrow_table, module)?)
+}

@@ -1,0 +1,215 @@
+//! `Summary`: the piece to use inside any distributed engine.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use numpy::{PyArray1, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2};
+use pmfcl::{Accumulator, Basis, Design, Penalty, Summary, Theta, solve};
+use pmfcl_file::Word;
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+use crate::call::{Feed, Targets, outside, raised};
+use crate::table::{Table, numbers};
+
+/// All that is ever kept of a table of rows: what `+` merges and `-` takes out again.
+///
+/// Paper: Lemma 4.1 (`lem:msi_linear`), in square-root form.
+#[pyclass(name = "Summary", module = "pmfcl._core", frozen, eq, from_py_object)]
+#[derive(Clone, PartialEq)]
+pub(crate) struct PySummary {
+    pub(crate) summary: Summary,
+}
+
+/// A summary for Python.
+pub(crate) fn kept(summary: Result<Summary, pmfcl::Error>) -> PyResult<PySummary> {
+    Ok(PySummary { summary: summary.map_err(raised)? })
+}
+
+#[pymethods]
+impl PySummary {
+    /// Summarizes rows.
+    #[staticmethod]
+    #[pyo3(signature = (x, y, sample_weight=None, *, fit_intercept=true, accumulator="qr", threads=None))]
+    fn from_data(
+        x: &Bound<'_, PyAny>,
+        y: &Bound<'_, PyAny>,
+        sample_weight: Option<&Bound<'_, PyAny>>,
+        fit_intercept: bool,
+        accumulator: &str,
+        threads: Option<usize>,
+    ) -> PyResult<Self> {
+        let py = x.py();
+        let threads = threads.unwrap_or_else(all_threads);
+        let (x, y, weights): (Table<'_>, Table<'_>, Option<PyReadonlyArray1<'_, f64>>) =
+            inputs(py)?.call_method1("arrays", (x, y, sample_weight))?.extract()?;
+        let (x, weights) = (x.rows()?, numbers(weights.as_ref())?);
+        let accumulator = Accumulator::parse(accumulator).map_err(PyValueError::new_err)?;
+        let map = Basis::default().fix(&[], x.width()).map_err(|e| raised(e.into()))?;
+        let feed = Feed { x, targets: Targets::Numbers(y.rows()?), weights };
+        kept(feed.summarize(py, &Design::new(map, fit_intercept), accumulator, threads)?)
+    }
+
+    #[staticmethod]
+    fn from_bytes(bytes: &[u8]) -> PyResult<Self> {
+        kept(Summary::from_bytes(bytes))
+    }
+
+    fn to_bytes<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, &self.summary.to_bytes())
+    }
+
+    fn __reduce__<'py>(
+        slf: &Bound<'py, Self>,
+    ) -> PyResult<(Bound<'py, PyAny>, (Bound<'py, PyBytes>,))> {
+        let from_bytes = slf.get_type().getattr("from_bytes")?;
+        Ok((from_bytes, (slf.get().to_bytes(slf.py()),)))
+    }
+
+    fn __copy__(&self) -> Self {
+        self.clone()
+    }
+
+    fn __deepcopy__(&self, _memo: &Bound<'_, PyAny>) -> Self {
+        self.clone()
+    }
+
+    fn __hash__(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        self.summary.to_bytes().hash(&mut hasher);
+        hasher.finish()
+    }
+
+    fn __repr__(&self) -> String {
+        let s = &self.summary;
+        format!(
+            "Summary(n_samples={}, width={}, n_targets={}, rank={}, nbytes={})",
+            s.n(),
+            s.width(),
+            s.targets(),
+            s.rank(),
+            s.nbytes()
+        )
+    }
+
+    fn __add__(&self, py: Python<'_>, other: &Self) -> PyResult<Self> {
+        outside(py, || kept(self.summary.merge(&other.summary)))
+    }
+
+    /// `sum(summaries)` starts at 0.
+    fn __radd__(&self, other: &Bound<'_, PyAny>) -> PyResult<Self> {
+        if other.extract::<i64>().is_ok_and(|zero| zero == 0) {
+            return Ok(self.clone());
+        }
+        Err(PyTypeError::new_err("a summary is added to summaries only"))
+    }
+
+    fn __sub__(&self, py: Python<'_>, other: &Self) -> PyResult<Self> {
+        outside(py, || kept(self.summary.remove(&other.summary)))
+    }
+
+    /// The summary with every sample weight multiplied by `weight`.
+    fn scale(&self, weight: f64) -> PyResult<Self> {
+        kept(self.summary.scale(weight))
+    }
+
+    /// Inserts design columns that are zero on all rows seen so far.
+    fn extend_features(&self, at: usize, count: usize) -> PyResult<Self> {
+        kept(self.summary.extend_features(at, count))
+    }
+
+    /// Inserts targets that are zero on all rows seen so far.
+    fn extend_targets(&self, at: usize, count: usize) -> PyResult<Self> {
+        kept(self.summary.extend_targets(at, count))
+    }
+
+    /// Sum of sample weights; the number of rows where there were none.
+    #[getter]
+    fn n_samples(&self) -> f64 {
+        self.summary.n()
+    }
+
+    /// Design columns, the intercept included.
+    #[getter]
+    fn width(&self) -> usize {
+        self.summary.width()
+    }
+
+    #[getter]
+    fn n_targets(&self) -> usize {
+        self.summary.targets()
+    }
+
+    /// Rank of the rows, to working precision.
+    #[getter]
+    fn rank(&self) -> usize {
+        self.summary.rank()
+    }
+
+    /// Bytes of what is kept.
+    #[getter]
+    fn nbytes(&self) -> usize {
+        self.summary.nbytes()
+    }
+
+    /// The loss of the best model of these rows alone.
+    #[getter]
+    fn min_loss(&self) -> f64 {
+        self.summary.min_loss()
+    }
+
+    /// Half the mean squared error of `theta`, summed over targets.
+    fn loss(&self, theta: &Bound<'_, PyAny>) -> PyResult<f64> {
+        self.summary.loss(&parameters(theta)?).map_err(raised)
+    }
+
+    /// `loss(theta) - min_loss`, exactly and never negative.
+    fn forgetting(&self, theta: &Bound<'_, PyAny>) -> PyResult<f64> {
+        self.summary.forgetting(&parameters(theta)?).map_err(raised)
+    }
+
+    /// Parameters of the penalised least-squares model, the intercept first: `(width,)`, or `(n_targets, width)`.
+    #[pyo3(signature = (ridge=0.0, *, standardize=false, fit_intercept=true))]
+    fn solve<'py>(
+        &self,
+        py: Python<'py>,
+        ridge: f64,
+        standardize: bool,
+        fit_intercept: bool,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let model = outside(py, || {
+            let penalty = Penalty::new(ridge, standardize).map_err(raised)?;
+            solve(&self.summary, fit_intercept, penalty, None).map_err(raised)
+        })?;
+        let theta = PyArray1::from_slice(py, model.theta.cells());
+        if model.theta.targets() == 1 {
+            return Ok(theta.into_any());
+        }
+        Ok(theta.reshape([model.theta.targets(), model.theta.width()])?.into_any())
+    }
+
+    /// Mean of each target.
+    #[getter]
+    fn target_mean<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<f64>> {
+        PyArray1::from_vec(py, self.summary.target_mean())
+    }
+}
+
+/// Parameters given as one list, or target by target.
+fn parameters(theta: &Bound<'_, PyAny>) -> PyResult<Theta> {
+    let theta: PyReadonlyArray2<'_, f64> =
+        inputs(theta.py())?.call_method1("parameters", (theta,))?.extract()?;
+    let view = theta.as_array();
+    let (targets, width) = view.dim();
+    Theta::from_columns(width, targets, view.iter().copied().collect()).map_err(raised)
+}
+
+/// The Python module that makes arrays of whatever was given.
+fn inputs(py: Python<'_>) -> PyResult<Bound<'_, PyModule>> {
+    py.import("pmfcl._inputs")
+}
+
+/// As many threads as there are.
+pub(crate) fn all_threads() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}

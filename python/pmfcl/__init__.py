@@ -1,0 +1,35 @@
+"""Continual learning that equals joint training.
+
+Tasks arrive one after another; each is boiled down to a summary and its rows are let go; the model after every task is the
+one joint training on all rows would have given.
+
+>>> from pmfcl import ContinualRegressor, Summary
+>>> model = ContinualRegressor(ridge=0.0).partial_fit([[0.0], [1.0], [2.0]], [1.0, 3.0, 5.0])
+>>> model.predict([[3.0]]).round(9)
+array([7.])
+"""
+
+from . import _core
+from ._classifier import ContinualClassifier
+from ._core import Summary, __version__
+from ._regressor import ContinualRegressor
+from ._views import Conflicts, FrontPoint, History, ParetoFront
+
+__all__ = [
+    "Conflicts",
+    "ContinualClassifier",
+    "ContinualRegressor",
+    "FrontPoint",
+    "History",
+    "ParetoFront",
+    "Summary",
+    "__version__",
+    "load",
+]
+
+
+def load(path):
+    """The estimator a model file holds, made here or by the command line."""
+    model = _core.Model.load(path)
+    kind = ContinualClassifier if "curvature" in model.facts() else ContinualRegressor
+    return kind._of(model, path)

@@ -1,0 +1,58 @@
+"""Tables for a model the command line made: text, dates and lists become the inputs it knows."""
+
+import numpy as np
+
+from ._labels import name_of
+
+MICROSECONDS = 86_400_000_000
+
+
+class Columns:
+    """Where every input of a model comes from: a column, what it holds, and the category or place within it."""
+
+    def __init__(self, origins):
+        self.origins = origins
+        self.known = {}
+        for name, kind, part in origins:
+            if kind == "category":
+                self.known.setdefault(name, set()).add(part)
+
+    @classmethod
+    def of(cls, origins):
+        """The columns of a model, or None where all are numbers and nothing need be done."""
+        return None if all(kind == "number" for _, kind, _ in origins) else cls(origins)
+
+    def cover(self, table):
+        """Whether a table has all these columns by name."""
+        names = getattr(table, "column_names", None) or getattr(table, "columns", None)
+        return names is not None and not callable(names) and {name for name, _, _ in self.origins} <= set(names)
+
+    def encode(self, table):
+        """The inputs of every row."""
+        held = {}
+        columns = []
+        for name, kind, part in self.origins:
+            if name not in held:
+                held[name] = self.column(np.asarray(table[name]), name, kind)
+            columns.append(held[name][part] if kind in ("category", "part") else held[name])
+        return np.column_stack(columns)
+
+    def column(self, values, name, kind):
+        """One column as numbers; by category or place where it is several inputs."""
+        if kind == "number":
+            return values.astype(np.float64)
+        if kind == "date":
+            stamps = values.astype("datetime64[us]").astype(np.int64)
+            return stamps // MICROSECONDS + (stamps % MICROSECONDS / 1e6) / 86_400
+        if kind == "part":
+            table = np.stack(list(values)).astype(np.float64)
+            return {str(place): table[:, place] for place in range(table.shape[1])}
+        categories = np.array([name_of(value) for value in values], dtype=object)
+        strange = [category not in self.known[name] for category in categories]
+        if any(strange):
+            row = int(np.argmax(strange))
+            raise ValueError(
+                f"column '{name}' has the category '{categories[row]}' at row {row}, which the model does not know; "
+                "`pmfcl learn` extends a model by new categories"
+            )
+        return {category: (categories == category).astype(np.float64) for category in self.known[name]}

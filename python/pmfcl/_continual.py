@@ -1,0 +1,304 @@
+"""What both estimators share: tasks in, and everything that can be done with their summaries afterwards."""
+
+from pathlib import Path
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from . import _core, _html, _inputs, _views
+from ._columns import Columns
+from ._preference import PreferParameter
+
+
+def word(value):
+    """A number or word among the parameters, as the command line would have it."""
+    if isinstance(value, float | np.floating):
+        return repr(float(value))
+    return str(value)
+
+
+def learned(estimator):
+    """Something has been learned; else scikit-learn says what is missing."""
+    if "_model" not in vars(estimator):
+        check_is_fitted(estimator)
+
+
+def fitted(text):
+    """A read-only attribute of a fitted estimator."""
+
+    def decorate(compute):
+        def read(self):
+            learned(self)
+            return compute(self)
+
+        return property(read, doc=text)
+
+    return decorate
+
+
+class Continual(BaseEstimator):
+    """The part of `ContinualRegressor` and `ContinualClassifier` that does not depend on what is predicted."""
+
+    prefer = PreferParameter()
+
+    def get_params(self, deep=True):
+        """Parameters by name, as they were given."""
+        return {**super().get_params(deep), "prefer": vars(self)["prefer"]}
+
+    def __sklearn_is_fitted__(self):
+        return hasattr(self, "_model")
+
+    def _settings(self):
+        """Parameters as the core takes them."""
+        return {
+            "basis": word(self.basis),
+            "ridge": word(self.ridge),
+            "standardize": self.standardize,
+            "fit_intercept": self.fit_intercept,
+            "memory": word(self.memory),
+            "accumulator": word(self.accumulator),
+            "prefer": word(vars(self)["prefer"]),
+            "threads": self.threads,
+        }
+
+    def _feature_names(self):
+        """Names of the inputs for model file and messages; the command line names bare columns so too."""
+        names = getattr(self, "feature_names_in_", None)
+        return [f"x{j + 1}" for j in range(self.n_features_in_)] if names is None else [str(name) for name in names]
+
+    def _target_names(self, given, count):
+        """Names of the targets, none of which may be that of a feature."""
+        plain = ["y"] if count == 1 else [f"y{k + 1}" for k in range(count)]
+        names = given if given and len(given) == count else plain
+        taken = set(self._feature_names())
+        while taken & set(names) or len(set(names)) < count:
+            names = plain = [f"{name}_target" for name in plain]
+        return names
+
+    def _name(self, task, fresh):
+        """The name of a task; where none is given, the next number that is free."""
+        if task is not None:
+            return str(task)
+        return "task-1" if fresh else self._model.next_name()
+
+    @staticmethod
+    def _weight(weight):
+        return 1.0 if weight is None else float(weight)
+
+    # ---- what was learned ----
+
+    @fitted(
+        "Every task as `pmfcl show --json` has it: name, samples, rank, weight, bytes, loss, min_loss, forgetting, …"
+    )
+    def tasks_(self):
+        """Tasks."""
+        return self._model.tasks()
+
+    @fitted("What the current model has forgotten of each task, by name; None where only a bound is known.")
+    def forgetting_(self):
+        """Forgetting."""
+        return {task["name"]: task["forgetting"] for task in self._model.tasks()}
+
+    @fitted("An upper bound on the forgetting of each task, by name; equal to it for squared and gaussian loss.")
+    def forgetting_bound_(self):
+        """Bounds."""
+        return {task["name"]: task["bound"] for task in self._model.tasks()}
+
+    @fitted("Forgetting averaged over tasks as the preference weighs them; exact in compact memory too.")
+    def mean_forgetting_(self):
+        """Mean forgetting."""
+        return self._model.mean_forgetting()
+
+    @fitted("The ridge of the current model: the one given, or the one chosen from the summaries.")
+    def ridge_(self):
+        """Ridge."""
+        return self._model.facts()["solved_ridge"]
+
+    @fitted("How tasks are weighed now: a word, or weights by task name.")
+    def preference_(self):
+        """Preference."""
+        facts = self._model.facts()
+        return dict(facts["weights"]) if "weights" in facts else facts["prefer"]
+
+    @fitted("Samples learned, over all tasks.")
+    def n_samples_(self):
+        """Samples."""
+        return self._model.facts()["samples"]
+
+    @fitted("Bytes of the memory: what must be kept to go on learning.")
+    def state_bytes_(self):
+        """Bytes."""
+        return self._model.facts()["state_bytes"]
+
+    @fitted("Rank of all rows learned.")
+    def rank_(self):
+        """Rank."""
+        return self._model.facts()["rank"]
+
+    def summary(self, task):
+        """The summary of one task, to add up elsewhere."""
+        learned(self)
+        return self._model.summary(str(task))
+
+    def history(self):
+        """Loss and forgetting of every task after every task, from the summaries alone."""
+        learned(self)
+        loss, forgetting = self._model.history()
+        return _views.History(self._model.task_names(), _views.grid(loss), _views.grid(forgetting))
+
+    def conflicts(self):
+        """What each pair of tasks costs each other, and whether it could be noise (Chow's test)."""
+        learned(self)
+        forgetting, p_value = self._model.conflicts()
+        return _views.Conflicts(self._model.task_names(), np.array(forgetting), _views.grid(p_value))
+
+    def pareto_front(self, a, b, points=50):
+        """Every trade-off between two tasks, or two lists of tasks, with the knee and min-max points."""
+        learned(self)
+        groups = [[str(side)] if isinstance(side, str | int) else [str(name) for name in side] for side in (a, b)]
+        if points < 2:
+            raise ValueError(f"a front has at least 2 points, not {points}")
+        return _views.front(self._model.front(*groups, points))
+
+    # ---- another mind ----
+
+    def _prefer(self, preference, budget, weights):
+        """What `model.prefer(...)` does."""
+        learned(self)
+        if isinstance(preference, dict):
+            preference, weights = None, {**preference, **weights}
+        given = [preference is not None, budget is not None, bool(weights)]
+        if sum(given) != 1:
+            raise ValueError(
+                "say how to weigh the tasks in one way: a word (samples, equal, decay:G), weights by task, or a budget"
+            )
+        if budget is not None:
+            self._model.prefer_budget([(str(name), float(loss)) for name, loss in dict(budget).items()])
+        elif weights:
+            self._model.prefer_weights([(str(name), float(weight)) for name, weight in weights.items()])
+        else:
+            self._model.prefer(word(preference))
+        return self
+
+    def set_ridge(self, ridge, standardize=None):
+        """Another ridge in hindsight, or `"auto"`, solved from the summaries. Returns the estimator."""
+        learned(self)
+        standardize = self._model.facts()["standardize"] if standardize is None else bool(standardize)
+        self._model.set_ridge(word(ridge), standardize)
+        return self
+
+    def merge(self, other, prefix=None):
+        """Learns all that `other` has learned. Its tasks may get a prefix: `january` becomes `north/january`."""
+        learned(self)
+        learned(other)
+        if type(other) is not type(self):
+            raise TypeError(f"cannot merge: this is a {type(self).__name__}, the other a {type(other).__name__}")
+        theirs = other._model.__copy__()
+        ours, names = self._feature_names(), other._feature_names()
+        if sorted(ours) != sorted(names):
+            lone = sorted(set(ours) ^ set(names))
+            raise ValueError(f"cannot merge: feature '{lone[0]}' is in one of them only")
+        if ours != names:
+            theirs.rearrange([ours.index(name) for name in names])
+        for name in theirs.task_names() if prefix is not None else []:
+            theirs.rename(name, f"{prefix}/{name}")
+        twice = sorted(set(self._model.task_names()) & set(theirs.task_names()))
+        if twice:
+            raise ValueError(
+                f"cannot merge: both have learned a task '{twice[0]}'; give a prefix for those of the other"
+            )
+        self._join(theirs, other)
+        return self
+
+    def _join(self, theirs, other):
+        self._model.merge(theirs)
+
+    def unlearn(self, task, X=None, y=None, sample_weight=None):
+        """Removes a task exactly: as if it had never been learned. Compact memory needs its rows once more."""
+        learned(self)
+        if X is None:
+            self._model.unlearn(str(task))
+        else:
+            self._unlearn_rows(str(task), _inputs.rows(self, X, reset=False), y, sample_weight)
+        if not self._model.task_names():
+            del self._model
+        return self
+
+    # ---- files, pages, other runtimes ----
+
+    def save(self, path):
+        """Writes a model file, the same as the command line's; a model that is there is replaced in one commit."""
+        learned(self)
+        self._model.save(path)
+
+    def _take(self, model):
+        """Becomes what a model file holds."""
+        facts = model.facts()
+        names = [name for name in self.get_params() if name in facts]
+        numbers = {name: float(facts[name]) for name in ("ridge",) if facts[name][0].isdigit()}
+        prefer = "samples" if facts["prefer"] == "chosen" else facts["prefer"]
+        self.set_params(**{**{name: facts[name] for name in names}, **numbers, "prefer": prefer})
+        self.n_features_in_ = len(facts["inputs"])
+        if facts["inputs"] != self._feature_names():  # bare columns have none
+            self.feature_names_in_ = np.array(facts["inputs"], dtype=object)
+        self._model, self._columns = model, Columns.of(facts["origins"])
+        return facts
+
+    @classmethod
+    def load(cls, path):
+        """Reads a model file, made here or by the command line."""
+        return cls._of(_core.Model.load(path), path)
+
+    @classmethod
+    def _of(cls, model, path):
+        if (model.facts().get("curvature") is not None) != cls._PREDICTS_CLASSES:
+            raise ValueError(
+                f"{path}: the model predicts {'numbers' if cls._PREDICTS_CLASSES else 'classes'}; use pmfcl.load"
+            )
+        estimator = cls()
+        estimator._take(model)
+        return estimator
+
+    def export(self, path=None, format=None):
+        """The model for other runtimes: `.onnx`, `.safetensors` or `.json`, by the name of the file.
+
+        Without a path the bytes are returned in the given format.
+        """
+        learned(self)
+        format = format or (Path(path).suffix.lstrip(".") if path is not None else "onnx")
+        data = self._model.export(format, "model" if path is None else Path(path).stem)
+        if path is None:
+            return data
+        Path(path).write_bytes(data)
+        return None
+
+    def report(self, path=None, title=None):
+        """One HTML page that shows what was learned, forgotten and traded off; written to `path`, or returned."""
+        learned(self)
+        page = self._model.page(title or (Path(path).stem if path is not None else type(self).__name__))
+        if path is None:
+            return page
+        Path(path).write_text(page, encoding="utf-8")
+        return None
+
+    def to_linear(self, dtype=None):
+        """A `torch.nn.Linear` with these parameters: predictions of a regression, scores of a classifier."""
+        learned(self)
+        if self._model.facts()["basis"] != "linear":
+            raise ValueError("only a linear basis is one linear layer; export the model to ONNX instead")
+        import torch
+
+        intercept, coef = self._layer()
+        layer = torch.nn.Linear(coef.shape[1], coef.shape[0], dtype=dtype or torch.float64)
+        with torch.no_grad():
+            layer.weight.copy_(torch.from_numpy(np.ascontiguousarray(coef)))
+            layer.bias.copy_(torch.from_numpy(np.ascontiguousarray(intercept)))
+        return layer
+
+    def _layer(self):
+        return self._model.parameters()
+
+    def _html_repr(self):
+        diagram = super()._html_repr()
+        return diagram + _html.tasks(self) if self.__sklearn_is_fitted__() else diagram

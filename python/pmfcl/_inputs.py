@@ -1,0 +1,114 @@
+"""What users call a table, as rows the core can read where they lie."""
+
+import numpy as np
+from sklearn.utils.validation import _check_sample_weight, check_array, check_consistent_length, validate_data
+
+from . import _core
+
+# The core reads both without a copy, and finds what is not finite on its way.
+TABLE = {"dtype": [np.float64, np.float32], "order": "C", "ensure_all_finite": False}
+
+
+def ready(array, ndim):
+    """Whether the core can read an array as it is."""
+    return type(array) is np.ndarray and array.dtype == np.float64 and array.ndim == ndim and array.flags.c_contiguous
+
+
+def speaks_arrow(table):
+    """Whether a table comes through the Arrow C stream interface. pandas does too, but scikit-learn knows it better."""
+    return hasattr(table, "__arrow_c_stream__") and type(table).__module__.partition(".")[0] != "pandas"
+
+
+def rows(estimator, X, *, reset):
+    """The rows of X, with what scikit-learn asks of columns and their names."""
+    if reset:
+        vars(estimator).pop("_columns", None)
+    if ready(X, 2) and len(X) and plain(estimator, X.shape[1], reset):
+        return X
+    columns = None if reset else vars(estimator).get("_columns")
+    if columns is not None and columns.cover(X):
+        return check_array(columns.encode(X), **TABLE, input_name="X", estimator=estimator)
+    if not speaks_arrow(X):
+        return validate_data(estimator, X, reset=reset, **TABLE)
+    names, X = _core.arrow_table(X)
+    X = check_array(X, **TABLE, input_name="X", estimator=estimator)
+    known = getattr(estimator, "feature_names_in_", None)
+    if reset:
+        estimator.n_features_in_, estimator.feature_names_in_ = len(names), np.array(names, dtype=object)
+    elif known is not None and list(known) != names:
+        raise ValueError(
+            f"The feature names should match those that were passed during fit: {', '.join(map(str, known))} in this order, "
+            f"not {', '.join(names)}."
+        )
+    elif len(names) != estimator.n_features_in_:
+        raise ValueError(
+            f"X has {len(names)} features, but {type(estimator).__name__} is expecting {estimator.n_features_in_} features "
+            "as input."
+        )
+    return X
+
+
+def plain(estimator, width, reset):
+    """Whether a bare array of that width is all right, so that nothing more need be looked at: small calls are quick."""
+    if reset and width and "feature_names_in_" not in vars(estimator):
+        estimator.n_features_in_ = width
+        return True
+    return not reset and vars(estimator).get("n_features_in_") == width and "feature_names_in_" not in vars(estimator)
+
+
+def target_names(y):
+    """What the columns to be predicted are called, where they have names."""
+    if hasattr(y, "columns") and not callable(y.columns):
+        names = list(y.columns)
+    elif hasattr(y, "column_names"):
+        names = list(y.column_names)
+    else:
+        names = [getattr(y, "name", None)]
+    return names if all(isinstance(name, str) and name for name in names) else None
+
+
+def targets(y, X, estimator):
+    """Numbers to be predicted, an array of one or two dimensions, whatever table they came in."""
+    if (ready(y, 1) or ready(y, 2)) and len(y) == len(X) and y.size and np.isfinite(y).all():
+        return y
+    if y is None:
+        name = type(estimator).__name__
+        raise ValueError(f"This {name} estimator requires y to be passed, but the target y is None.")
+    y = _core.arrow_table(y)[1] if speaks_arrow(y) and not hasattr(y, "to_numpy") else y
+    y = check_array(y, dtype=np.float64, order="C", ensure_2d=False, input_name="y", estimator=estimator)
+    check_consistent_length(X, y)
+    return y
+
+
+def sample_weights(sample_weight, X):
+    """Weights of the rows of X and which rows have any: a weight of 0 is a row that is not there."""
+    if sample_weight is None:
+        return None, None
+    weights = _check_sample_weight(sample_weight, X, dtype=np.float64)
+    if (weights > 0).all():
+        return np.ascontiguousarray(weights), None
+    if (weights < 0).any():
+        at = int(np.argmax(weights < 0))
+        raise ValueError(f"sample weight of row {at} is {weights[at]}: weights must not be negative")
+    kept = weights > 0
+    if not kept.any():
+        raise ValueError("all sample weights are zero: there is nothing to learn from")
+    return np.ascontiguousarray(weights[kept]), kept
+
+
+def arrays(X, y, sample_weight):
+    """Rows, targets and weights for a summary."""
+    if not ready(X, 2):
+        X = check_array(_core.arrow_table(X)[1] if speaks_arrow(X) else X, **TABLE, input_name="X")
+    if not ready(y, 2):
+        y = targets(y, X, None)
+        y = y.reshape(len(y), -1)
+    weights, kept = sample_weights(sample_weight, X)
+    if kept is not None:
+        X, y = X[kept], y[kept]
+    return X, y, weights
+
+
+def parameters(theta):
+    """Parameters as one row for each target."""
+    return np.atleast_2d(np.asarray(theta, dtype=np.float64))

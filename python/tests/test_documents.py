@@ -1,0 +1,40 @@
+"""What documents and stubs say is so."""
+
+import ast
+import doctest
+import importlib
+from pathlib import Path
+
+import pmfcl
+import pytest
+from pmfcl import _core
+
+MODULES = ["pmfcl", "pmfcl._regressor", "pmfcl._classifier", "pmfcl.plot", "pmfcl.river", "pmfcl._core"]
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_examples_in_docstrings_run(name):
+    if name == "pmfcl.river":
+        pytest.importorskip("river", reason="river is not installed")
+    module = importlib.import_module(name)
+    tests = doctest.DocTestFinder().find(module)
+    if name == "pmfcl._core":
+        stub = Path(pmfcl.__file__).with_name("_core.pyi").read_text(encoding="utf-8")
+        tests = [doctest.DocTestParser().get_doctest(stub.replace('"""', ""), {}, "_core.pyi", None, 0)]
+    examples = [test for test in tests if test.examples]
+    assert examples
+    for test in examples:
+        assert doctest.DocTestRunner().run(test).failed == 0
+
+
+def test_stubs_name_what_is_there_and_nothing_else():
+    stub = ast.parse(Path(pmfcl.__file__).with_name("_core.pyi").read_text(encoding="utf-8"))
+    classes = {node.name: node for node in stub.body if isinstance(node, ast.ClassDef)}
+    assert set(classes) == {"Summary", "Model"}
+    for name, node in classes.items():
+        kind = getattr(_core, name)
+        told = {item.name for item in node.body if isinstance(item, ast.FunctionDef)}
+        found = {item for item in vars(kind) if not item.startswith("_")}
+        assert {item for item in told if not item.startswith("_")} == found
+        assert all(hasattr(kind, item) for item in told)
+    assert Path(pmfcl.__file__).with_name("py.typed").exists()

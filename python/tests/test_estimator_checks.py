@@ -1,0 +1,18 @@
+"""All of scikit-learn's own checks, on every loss."""
+
+from pmfcl import ContinualClassifier, ContinualRegressor
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+ESTIMATORS = [
+    ContinualRegressor(),
+    ContinualRegressor(ridge=0.1, memory="compact", accumulator="gram"),
+    ContinualRegressor(basis="rff:20,gamma=0.1,seed=1", ridge=1e-3),
+    ContinualClassifier(),
+    ContinualClassifier(loss="squared"),
+    ContinualClassifier(loss="logistic"),
+]
+
+
+@parametrize_with_checks(ESTIMATORS)
+def test_scikit_learn_has_nothing_to_object(estimator, check):
+    check(estimator)

@@ -1,0 +1,227 @@
+"""Tasks, forgetting, fronts, another preference, unlearning, merging: all from the summaries."""
+
+import numpy as np
+import pytest
+from conftest import learned, stacked
+from pmfcl import ContinualClassifier, ContinualRegressor
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LinearRegression
+
+FIELDS = {"name", "samples", "rank", "weight", "bytes", "loss", "min_loss", "forgetting", "bound", "guaranteed"}
+
+
+def half_mse(model, X, y):
+    """The loss as its definition has it."""
+    return np.mean((model.predict(X) - y) ** 2) / 2
+
+
+def test_tasks_tell_what_the_rows_would(months):
+    model = learned(ContinualRegressor(ridge=0.1), months)
+    assert [task["name"] for task in model.tasks_] == ["t0", "t1", "t2", "t3"]
+    for (X, y), task in zip(months, model.tasks_, strict=True):
+        assert set(task) == FIELDS
+        best = half_mse(LinearRegression().fit(X, y), X, y)
+        assert task["loss"] == pytest.approx(half_mse(model, X, y), rel=1e-10)
+        assert task["min_loss"] == pytest.approx(best, rel=1e-10)
+        assert task["forgetting"] == pytest.approx(task["loss"] - best, rel=1e-8)
+        assert task["weight"] == pytest.approx(len(X) / 215)
+        assert task["guaranteed"]
+    assert model.forgetting_ == model.forgetting_bound_
+    mean = sum(task["weight"] * task["forgetting"] for task in model.tasks_)
+    assert model.mean_forgetting_ == pytest.approx(mean, rel=1e-10)
+    compact = learned(ContinualRegressor(ridge=0.1, memory="compact"), months)
+    assert compact.mean_forgetting_ == pytest.approx(mean, rel=1e-9)
+
+
+def test_history_is_that_of_the_models_on_the_way(months):
+    model = ContinualRegressor(ridge=0.1)
+    rows = []
+    for k, (X, y) in enumerate(months):
+        model.partial_fit(X, y, task=f"t{k}")
+        rows.append([half_mse(model, *task) for task in months[: k + 1]])
+    history = model.history()
+    assert history.tasks == ["t0", "t1", "t2", "t3"]
+    for k, row in enumerate(rows):
+        np.testing.assert_allclose(history.loss[k, : k + 1], row, rtol=1e-9)
+        assert np.isnan(history.loss[k, k + 1 :]).all()
+    assert (np.diag(history.forgetting) >= 0).all()
+
+
+def test_preferences_in_hindsight(months):
+    model = learned(ContinualRegressor(ridge=0.0), months)
+    assert model.prefer == "samples"
+    assert model.prefer("equal") is model
+    assert model.preference_ == "equal"
+    assert model.get_params()["prefer"] == "samples"
+    fresh = learned(ContinualRegressor(ridge=0.0, prefer="equal"), months)
+    np.testing.assert_allclose(model.coef_, fresh.coef_, rtol=1e-10)
+    model.prefer(t0=0.25, t2=0.75)
+    assert model.preference_ == {"t0": 0.25, "t2": 0.75}
+    np.testing.assert_allclose(model.coef_, model.prefer({"t0": 0.25, "t2": 0.75}).coef_)
+    X, y = stacked([months[0], months[2]])
+    weights = np.concatenate([np.full(40, 0.25 / 40), np.full(25, 0.75 / 25)])
+    np.testing.assert_allclose(model.coef_, LinearRegression().fit(X, y, sample_weight=weights).coef_, rtol=1e-9)
+    model.prefer("samples")
+    allowed = model.forgetting_["t0"] / 2
+    model.prefer(budget={"t0": allowed})
+    assert model.forgetting_["t0"] <= allowed * (1 + 1e-6)
+    for wrong in ({}, {"preference": "equal", "t0": 1.0}):
+        with pytest.raises(ValueError, match="one way"):
+            model.prefer(*([wrong.pop("preference")] if "preference" in wrong else []), **wrong)
+    with pytest.raises(ValueError, match="none of samples"):
+        model.prefer("nonsense")
+    with pytest.raises(ValueError, match="no task is named `t9`"):
+        model.prefer(t9=1.0)
+
+
+def test_another_ridge_without_data(months):
+    model = learned(ContinualRegressor(ridge=0.0), months)
+    np.testing.assert_allclose(
+        model.set_ridge(0.5).coef_, learned(ContinualRegressor(ridge=0.5), months).coef_, rtol=1e-10
+    )
+    assert model.ridge_ == 0.5
+    assert model.set_ridge("auto").ridge_ == pytest.approx(learned(ContinualRegressor(), months).ridge_)
+    assert model.set_ridge("leave-one-task-out").ridge_ > 0
+
+
+@pytest.mark.parametrize("memory", ["ledger", "compact"])
+def test_unlearning_is_never_having_learned(months, memory):
+    model = learned(ContinualRegressor(ridge=0.1, memory=memory), months)
+    X, y = months[1]
+    if memory == "compact" and model._model.facts()["folded"]:
+        with pytest.raises(ValueError, match="rows once more"):
+            model.unlearn("t1")
+        with pytest.raises(ValueError, match="cannot remove"):
+            model.unlearn("t1", X + 1, y)
+        model.unlearn("t1", X, y)
+    else:
+        model.unlearn("t1")
+    rest = [task for k, task in enumerate(months) if k != 1]
+    np.testing.assert_allclose(model.coef_, ContinualRegressor(ridge=0.1).fit(*stacked(rest)).coef_, rtol=1e-8)
+    assert "t1" not in model.forgetting_
+    for name in ("t0", "t2", "t3") if memory == "ledger" else ():
+        model.unlearn(name)
+    if memory == "ledger":
+        with pytest.raises(NotFittedError):
+            model.predict(X)
+        model.partial_fit(X, y)
+        assert len(model.tasks_) == 1
+
+
+def test_a_class_goes_with_its_only_task(flowers):
+    model = learned(ContinualClassifier(), flowers)
+    assert list(model.classes_) == ["ash", "elm", "oak"]
+    counts = model.class_counts_["t2"]
+    assert counts["ash"] + counts["oak"] == 50
+    model.unlearn("t2")
+    assert list(model.classes_) == ["elm", "oak"]
+    X, _ = stacked(flowers)
+    np.testing.assert_allclose(
+        model.predict_proba(X), ContinualClassifier().fit(*stacked(flowers[:2])).predict_proba(X), rtol=1e-9
+    )
+
+
+def test_merging_is_having_learned_both(months, flowers):
+    north, south = (
+        learned(ContinualRegressor(ridge=0.1), months[:2]),
+        learned(ContinualRegressor(ridge=0.1), months[2:]),
+    )
+    with pytest.raises(ValueError, match="both have learned a task 't0'"):
+        north.merge(south)
+    assert len(north.tasks_) == 2
+    north.merge(south, prefix="south")
+    assert [task["name"] for task in north.tasks_] == ["t0", "t1", "south/t0", "south/t1"]
+    np.testing.assert_allclose(north.coef_, ContinualRegressor(ridge=0.1).fit(*stacked(months)).coef_, rtol=1e-9)
+    a, b = (ContinualClassifier().partial_fit(*flowers[k], task=k) for k in (0, 2))
+    a.merge(b)
+    X, y = stacked([flowers[0], flowers[2]])
+    np.testing.assert_allclose(a.predict_proba(X), ContinualClassifier().fit(X, y).predict_proba(X), rtol=1e-9)
+    with pytest.raises(TypeError, match="cannot merge"):
+        north.merge(a)
+    with pytest.raises(ValueError, match="ridge|cannot merge"):
+        north.merge(learned(ContinualRegressor(ridge=0.2), months), prefix="x")
+
+
+def test_columns_of_another_order_are_put_right(months):
+    pd = pytest.importorskip("pandas")
+    names = list("abcde")
+    frames = [(pd.DataFrame(X, columns=names), y) for X, y in months]
+    left = ContinualRegressor(ridge=0.1).partial_fit(*frames[0], task="left")
+    right = ContinualRegressor(ridge=0.1).partial_fit(frames[1][0][list("dbeac")], frames[1][1], task="right")
+    left.merge(right)
+    np.testing.assert_allclose(left.coef_, ContinualRegressor(ridge=0.1).fit(*stacked(months[:2])).coef_, rtol=1e-9)
+    odd = ContinualRegressor(ridge=0.1).partial_fit(frames[2][0].rename(columns={"a": "z"}), frames[2][1], task="odd")
+    with pytest.raises(ValueError, match="feature 'a' is in one of them only"):
+        left.merge(odd)
+
+
+def test_fronts_hold_what_they_promise(months):
+    model = learned(ContinualRegressor(ridge=0.0), months)
+    front = model.pareto_front("t0", "t3", points=20)
+    assert len(front) == 20
+    (Xa, ya), (Xb, yb) = months[0], months[3]
+    assert front.loss_a[-1] == pytest.approx(half_mse(LinearRegression().fit(Xa, ya), Xa, ya), rel=1e-6)
+    assert front.loss_b[0] == pytest.approx(half_mse(LinearRegression().fit(Xb, yb), Xb, yb), rel=1e-6)
+    assert (np.diff(front.loss_a) <= 1e-12).all()
+    assert (np.diff(front.loss_b) >= -1e-12).all()
+    assert front.current[0] == pytest.approx(half_mse(model, Xa, ya), rel=1e-9)
+    assert front.loss_a.min() <= front.knee.loss_a <= front.loss_a.max()
+    groups = model.pareto_front(["t0", "t1"], ["t2", "t3"])
+    assert (groups.a, len(groups)) == ("t0 + t1", 50)
+    for sides in (("t0", "t0"), ([], ["t1"]), ("t0", "nobody")):
+        with pytest.raises(ValueError):
+            model.pareto_front(*sides)
+    with pytest.raises(ValueError, match="at least 2"):
+        model.pareto_front("t0", "t1", points=1)
+
+
+def test_conflicts_are_seen_and_noise_is_not(rng):
+    model = ContinualRegressor(ridge=0.0)
+    for name, slope in (("a", 1.0), ("twin", 1.0), ("foe", -1.0)):
+        X = rng.normal(size=(200, 2))
+        model.partial_fit(X, slope * X[:, 0] + rng.normal(size=200), task=name)
+    conflicts = model.conflicts()
+    assert conflicts.tasks == ["a", "twin", "foe"]
+    assert conflicts.p_value[0, 2] < 1e-10
+    assert conflicts.p_value[0, 1] > 1e-3
+    assert conflicts.forgetting[0, 2] > 10 * conflicts.forgetting[0, 1]
+    assert np.isnan(np.diag(conflicts.p_value)).all()
+
+
+def test_bounds_of_log_loss_hold(rng):
+    model = ContinualClassifier(loss="logistic", ridge=0.01)
+    tasks = []
+    for k in range(3):
+        y = rng.integers(2, size=150)
+        X = rng.normal(size=(150, 3)) + 0.7 * y[:, None] * np.roll([1, 0, 0], k)
+        tasks.append((X, y))
+        model.partial_fit(X, y, task=str(k))
+    assert all(task["guaranteed"] and task["forgetting"] is None for task in model.tasks_)
+    for k, (X, y) in enumerate(tasks):
+        log_loss = -np.mean(np.log(model.predict_proba(X)[np.arange(150), y]))
+        # `min_loss` is a certified lower bound of the task's least log-loss.
+        assert log_loss - model.tasks_[k]["min_loss"] <= model.forgetting_bound_[str(k)] + 1e-9
+    loose = ContinualClassifier(loss="logistic", ridge=0.01, curvature="hessian").fit(*tasks[0])
+    assert not loose.tasks_[0]["guaranteed"]
+    sequential = learned(ContinualClassifier(loss="logistic", ridge=0.01, scheme="sequential"), tasks)
+    with pytest.raises(ValueError, match="sequential"):
+        sequential.unlearn("t0")
+
+
+def test_intervals_cover(rng):
+    X = rng.normal(size=(300, 3))
+    y = X.sum(axis=1) + rng.normal(size=300)
+    model = learned(ContinualRegressor(ridge=0.0), [(X[:150], y[:150]), (X[150:], y[150:])])
+    Xn = rng.normal(size=(4000, 3))
+    yn = Xn.sum(axis=1) + rng.normal(size=4000)
+    low, high = model.predict_interval(Xn, 0.9)
+    # Four thousand draws: one standard deviation of the share is half a percent; the fitted noise adds as much.
+    assert np.mean((low <= yn) & (yn <= high)) == pytest.approx(0.9, abs=0.03)
+
+
+def test_shrinkage_in_hindsight(flowers):
+    model = learned(ContinualClassifier(), flowers)
+    assert 0 <= model.shrinkage_ <= 1
+    X, _ = stacked(flowers)
+    again = learned(ContinualClassifier(shrinkage=0.4), flowers)
+    np.testing.assert_allclose(model.set_shrinkage(0.4).predict_proba(X), again.predict_proba(X), rtol=1e-12)
