@@ -83,16 +83,19 @@ class ContinualRegressor(MultiOutputMixin, RegressorMixin, Continual):
         """Learns one task from scratch; what was learned before is gone."""
         return self._learn(X, y, None, sample_weight, None, fresh=True)
 
-    def partial_fit(self, X, y, task=None, sample_weight=None, weight=None):
+    def partial_fit(self, X, y, task=None, classes=None, sample_weight=None, weight=None):
         """Learns one more task; the model is then that of joint training on all tasks.
 
         Parameters
         ----------
         X, y : rows and targets of the task.
         task : its name; by default the next of "task-1", "task-2", …
+        classes : there are none; the argument stands where `ContinualClassifier` has it.
         sample_weight : weight of each row; a weight of 3 is the row three times, 0 is no row.
         weight : weight of the task beside the others, default 1.
         """
+        if classes is not None:
+            raise ValueError("a regressor has no classes; ContinualClassifier does")
         return self._learn(X, y, task, sample_weight, weight, fresh=not self.__sklearn_is_fitted__())
 
     def _learn(self, X, y, task, sample_weight, weight, fresh):
