@@ -23,8 +23,8 @@ pub(super) enum Keep {
 
 #[derive(Debug, Clone)]
 enum Model {
-    Values(Learner),
-    Classes(Classifier, Vec<String>),
+    Values(Box<Learner>),
+    Classes(Box<Classifier>, Vec<String>),
 }
 
 /// A learner or a classifier as a method.
@@ -53,7 +53,7 @@ impl Ours {
         let (fresh, outputs) = match &arena.goal {
             Goal::Values(units) => {
                 let settings = Settings { prefer, memory, threads: 1, ..Settings::default() };
-                (Model::Values(Learner::new(settings)?), units.len())
+                (Model::Values(Box::new(Learner::new(settings)?)), units.len())
             }
             Goal::Classes(count) => {
                 let classes: Vec<String> = (0..*count).map(|k| k.to_string()).collect();
@@ -67,7 +67,7 @@ impl Ours {
                     threads: 1,
                     ..ClassifierSettings::default()
                 };
-                (Model::Classes(Classifier::new(settings)?, classes), *count)
+                (Model::Classes(Box::new(Classifier::new(settings)?), classes), *count)
             }
         };
         Ok(Self {

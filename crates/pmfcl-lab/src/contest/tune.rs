@@ -26,8 +26,7 @@ impl Arguments {
         let weights: &[(f64, f64)] = match entrant {
             Entrant::Der => &[(0.3, 0.0), (1.0, 0.0)],
             Entrant::DerPlus => &[(0.3, 1.0), (1.0, 0.5)],
-            Entrant::Si => &[(0.1, 1.0), (1.0, 1.0), (10.0, 1.0)],
-            Entrant::Ewc => &[(0.1, 1.0), (1.0, 1.0), (10.0, 1.0)],
+            Entrant::Si | Entrant::Ewc => &[(0.1, 1.0), (1.0, 1.0), (10.0, 1.0)],
             Entrant::Sgd
             | Entrant::Er
             | Entrant::Agem
