@@ -540,7 +540,7 @@ fn save(
         title: format!("After each step: {measure} over the steps so far"),
         size: Size { width: 900.0, height: 520.0 },
         x: Axis::names("step", lines.iter().map(|line| line.step.clone())),
-        y: Axis::linear(measure).from_zero(),
+        y: Axis::linear(measure),
         series,
         ..Lines::default()
     };

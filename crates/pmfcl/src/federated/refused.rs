@@ -72,6 +72,7 @@ pub enum Refused {
         reason: String,
     },
 }
+
 impl Refused {
     pub(super) fn bytes(reason: impl Into<String>) -> Self {
         Self::Bytes { reason: reason.into() }

@@ -133,7 +133,7 @@ impl Update {
         Ok(self)
     }
 
-    /// The diagonal bound of the same step, where `intercept` says whether the design has one.
+    /// The diagonal bound of the same step: `Diag(Σ_j |H_ij|)` about the step's own minimizer.
     ///
     /// # Errors
     /// When the numbers leave the range of double precision; for `gaussian`, whose covariance is no bound.
