@@ -97,6 +97,8 @@ struct Line {
     clients: usize,
     samples: f64,
     gap: f64,
+    /// Rank of the design, added up here and in one place.
+    ranks: (usize, usize),
     ours: f64,
     local: f64,
     /// Bytes all clients sent, and the bytes of the model that all clients got.
@@ -251,6 +253,7 @@ impl Federated {
                 clients: there.len(),
                 samples: server.samples(),
                 gap: gap(stage, &joint.decision(x)?, &theirs.decision(x)?),
+                ranks: (joint.model()?.rank, theirs.model()?.rank),
                 ours: stage.error(&outputs(&joint, x)?, &tested),
                 local: local(stage, &alone, &tested)?,
                 up,
@@ -343,6 +346,14 @@ impl Federated {
         } else {
             "gap: largest difference of a score to training on all rows in one place, in deviations of the scores."
         });
+        if let Some(line) =
+            lines.iter().find(|line| line.gap > 1e-6 && line.ranks.0 != line.ranks.1)
+        {
+            table.note(format!(
+                "In step {} the design has rank {} here and {} in one place: columns depend on each other but for rounding, and which of them count is decided by the last digits. A fixed --ridge does not ask.",
+                line.step, line.ranks.0, line.ranks.1
+            ));
+        }
         table.note("local: every client with its own rows alone.");
         match averaged {
             Some(a) => table.note(format!(
