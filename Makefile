@@ -73,7 +73,7 @@ soak:            ## 2,000 kills, and files far larger than memory; not a gate
 	PMFCL_KILLS=2000 $(CARGO) test --release -p pmfcl-cli --test crash --test memory -- --include-ignored --nocapture
 
 fuzz:            ## a million executions of every fuzz target; not a gate
-	for target in summary values basis csv npy idx columnar model; do fuzz/run.sh $$target || exit 1; done
+	for target in summary update values basis csv npy idx columnar model; do fuzz/run.sh $$target || exit 1; done
 
 search:          ## property tests with new seeds and many cases; not a gate
 	env -u PROPTEST_RNG_SEED PROPTEST_CASES=5000 $(CARGO) test --workspace --exclude pmfcl-python --release --tests

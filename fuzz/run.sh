@@ -1,7 +1,7 @@
 #!/bin/sh
 # Coverage-guided fuzzing with libFuzzer on the stable toolchain; needs a C++ compiler.
 #
-#   fuzz/run.sh TARGET [RUNS [OPTION...]]     TARGET: summary, model, values, csv, npy, idx, columnar, basis
+#   fuzz/run.sh TARGET [RUNS [OPTION...]]     TARGET: summary, update, model, values, csv, npy, idx, columnar, basis
 #
 # RUNS is 1000000 unless given, or a file to try again; OPTIONs go to libFuzzer (-jobs=2, -seed=7).
 # New inputs are kept in fuzz/found/TARGET, those that fail in fuzz/artifacts/TARGET; git ignores both.
@@ -17,7 +17,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 cd "$here"
 case $target in
     csv | basis) longest=512 ;;
-    summary) longest=1024 ;;
+    summary | update) longest=1024 ;;
     idx) longest=1024 ;;
     npy) longest=2048 ;;
     model | values) longest=256 ;;

@@ -34,6 +34,35 @@ put("summary", "one", summary(1, 1, 1.0, [0]))
 put("summary", "huge", summary(2, 1, 2.0, [0, 1], 1e200))
 put("summary", "tiny", summary(2, 1, 1e-300, [0, 1], 1e-200))
 
+
+
+def update(form, size, m, p, n, pivots, bound=False):
+    """An update of one client without its check number; the target puts the model in."""
+    columns = 2 * (m - 1) + 1
+    counts, moments = ([n, 0.0, 0.0], [n] + [0.5] * (columns - 1)) if bound else ([], [])
+    body = b"PMFU" + struct.pack("<HBBQQ", 1, form, size, 0, 7)
+    body += struct.pack("<6Id", 4, len(counts), len(moments), m, p, len(pivots), n) + b"anna"
+    if bound:
+        body += struct.pack("<dQ", 0.0, 0) + struct.pack(f"<{3 + columns}d", *counts, *moments)
+    body += struct.pack(f"<{len(pivots)}I", *pivots)
+    for i, j in enumerate(pivots):
+        row = [n**0.5 if j == 0 else 2.0] + [0.5] * ((0 if form else m - j - 1) + p)
+        body += struct.pack(f"<{len(row)}{'d' if i == 0 or size == 8 else 'f'}", *row)
+    sums = [n] + [0.0] * (p - 1) if p == 3 and not bound else [1.0] * p
+    return body + struct.pack(f"<{2 * p}d", *[0.25] * p, *sums)
+
+
+put("update", "values", update(0, 8, 3, 1, 9.0, [0, 1, 2]))
+put("update", "single", update(0, 4, 3, 1, 9.0, [0, 1, 2]))
+put("update", "diagonal", update(1, 8, 3, 1, 9.0, [0, 1, 2]))
+put("update", "diagonal-single", update(1, 4, 3, 1, 9.0, [0, 2]))
+put("update", "rank", update(0, 8, 3, 1, 4.0, [0, 2]))
+put("update", "classes", update(0, 8, 3, 3, 9.0, [0, 1, 2]))
+put("update", "log-loss", update(0, 8, 3, 3, 9.0, [0, 1, 2], True))
+put("update", "log-loss-diagonal", update(1, 4, 3, 3, 9.0, [0, 1, 2], True))
+put("update", "wide", update(1, 8, 9, 1, 9.0, [0, 3, 8]))
+put("update", "broadcast", b"PMFB" + struct.pack("<HHQQdII3d", 1, 0, 0, 2, 9.0, 3, 1, 0.5, -1.0, 2.0))
+
 SPECS = """linear
 poly:2
 poly:3,interactions=false

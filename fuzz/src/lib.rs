@@ -12,3 +12,4 @@ pub mod model;
 pub mod npy;
 pub mod summary;
 pub mod table;
+pub mod update;

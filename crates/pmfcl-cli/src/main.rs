@@ -9,6 +9,7 @@ mod data;
 mod demo;
 mod digits;
 mod export;
+mod federated;
 mod hindsight;
 mod learn;
 mod manual;
@@ -70,6 +71,7 @@ enum Command {
     Merge(merge::Merge),
     Export(export::Export),
     Verify(verify::Verify),
+    Federated(Box<federated::Federated>),
     Demo(demo::Demo),
     Reproduce(reproduce::Reproduce),
     Bench(bench::Bench),
@@ -93,6 +95,7 @@ fn main() -> ExitCode {
         Command::Merge(c) => c.run(),
         Command::Export(c) => c.run(),
         Command::Verify(c) => c.run(),
+        Command::Federated(c) => c.run(),
         Command::Demo(c) => c.run(),
         Command::Reproduce(c) => c.run(),
         Command::Bench(c) => c.run(cli.json),

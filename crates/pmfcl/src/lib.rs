@@ -14,6 +14,7 @@
 //! | summarize, merge | [`summary`] | [`Summary`], [`Summarizer`] |
 //! | solve | [`mod@solve`] | [`Model`], [`Penalty`] |
 //! | all of it, task after task | [`learner`], [`loss`] | [`Learner`], [`Loss`] |
+//! | the same between clients | [`federated`] | [`federated::Server`] |
 //! | report | [`report`], [`pareto`] | |
 //!
 //! ```
@@ -37,6 +38,7 @@
 pub mod basis;
 pub mod classify;
 mod error;
+pub mod federated;
 mod kernel;
 pub mod learner;
 pub mod loss;

@@ -10,6 +10,8 @@ mod crc;
 mod replay;
 #[path = "../../../fuzz/src/summary.rs"]
 mod summary;
+#[path = "../../../fuzz/src/update.rs"]
+mod update;
 
 use replay::replay;
 
@@ -21,4 +23,9 @@ fn summaries() {
 #[test]
 fn bases() {
     replay("basis", basis::run);
+}
+
+#[test]
+fn updates() {
+    replay("update", update::run);
 }

@@ -3,10 +3,21 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Front to back. `classify` comes after the learner it wraps.
-const ORDER: [&str; 12] = [
-    "error", "rows", "theta", "basis", "kernel", "summary", "solve", "loss", "learner", "classify",
-    "report", "pareto",
+/// Front to back. `classify` comes after the learner it wraps, `federated` after both.
+const ORDER: [&str; 13] = [
+    "error",
+    "rows",
+    "theta",
+    "basis",
+    "kernel",
+    "summary",
+    "solve",
+    "loss",
+    "learner",
+    "classify",
+    "federated",
+    "report",
+    "pareto",
 ];
 
 /// A use of a later module, with the reason.

@@ -83,15 +83,9 @@ impl Summary {
         {
             return refuse("its pivot columns do not ascend");
         }
-        let mut starts = Vec::with_capacity(r);
-        let mut length = 0usize;
-        for &j in &pivots {
-            starts.push(length);
-            length = match length.checked_add(m - j as usize + p) {
-                Some(l) if l <= numbers.len() / 8 => l,
-                _ => return refuse("it is shorter than its header says"),
-            };
-        }
+        let Some(length) = packed_length(m, p, &pivots).filter(|l| *l <= numbers.len() / 8) else {
+            return refuse("it is shorter than its header says");
+        };
         if length.checked_add(2 * p).and_then(|l| l.checked_mul(8)) != Some(numbers.len()) {
             return refuse("its length is not the one its header says");
         }
@@ -100,11 +94,41 @@ impl Summary {
         let packed: Vec<f64> = numbers.by_ref().take(length).collect();
         let c: Vec<f64> = numbers.by_ref().take(p).collect();
         let target_sum: Vec<f64> = numbers.collect();
+        Self::from_numbers((n, m, p), pivots, packed, c, target_sum)
+    }
+
+    /// A summary from its numbers, if they are one: `packed` holds row after row from its pivot on.
+    pub(crate) fn from_numbers(
+        (n, m, p): (f64, usize, usize),
+        pivots: Vec<u32>,
+        packed: Vec<f64>,
+        c: Vec<f64>,
+        target_sum: Vec<f64>,
+    ) -> Result<Summary> {
+        let refuse = |reason: &str| Err(Error::Bytes { reason: reason.to_owned() });
+        if m == 0 || m > MOST_COLUMNS || p == 0 || (c.len(), target_sum.len()) != (p, p) {
+            return refuse("its sizes make no sense");
+        }
+        if pivots.windows(2).any(|w| w[0] >= w[1])
+            || pivots.last().is_some_and(|&j| j as usize >= m)
+        {
+            return refuse("its pivot columns do not ascend");
+        }
+        if packed_length(m, p, &pivots) != Some(packed.len()) {
+            return refuse("its length is not the one its header says");
+        }
+        let mut end = 0;
+        let starts = pivots.iter().map(|&j| {
+            let start = end;
+            end += m - j as usize + p;
+            start
+        });
+        let starts = starts.collect();
         let summary = Self { n, m, p, pivots, packed, starts, c, target_sum };
         if !summary.is_finite() {
             return refuse("it holds numbers that are not finite");
         }
-        if summary.n < 0.0 || (summary.n == 0.0 && r > 0) {
+        if summary.n < 0.0 || (summary.n == 0.0 && summary.rank() > 0) {
             return refuse("its sample count is not positive");
         }
         if summary.iter().any(|(_, r, _)| r[0] <= 0.0) {
@@ -114,8 +138,13 @@ impl Summary {
     }
 }
 
+/// How many numbers rows with these ascending pivots have.
+fn packed_length(m: usize, p: usize, pivots: &[u32]) -> Option<usize> {
+    pivots.iter().try_fold(0usize, |sum, &j| sum.checked_add(m - j as usize)?.checked_add(p))
+}
+
 /// CRC-32 (IEEE 802.3), the one of zip and PNG: finds every error of up to 32 bits in a row.
-fn crc32(bytes: &[u8]) -> u32 {
+pub(crate) fn crc32(bytes: &[u8]) -> u32 {
     const TABLE: [u32; 256] = {
         let mut table = [0; 256];
         let mut i = 0;

@@ -31,6 +31,7 @@ pub use build::{Accumulator, Design, Summarizer};
 pub use products::Products;
 
 pub(crate) use algebra::pool;
+pub(crate) use bytes::crc32;
 
 use crate::error::{Error, Result};
 use crate::theta::Theta;

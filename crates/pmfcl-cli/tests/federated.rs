@@ -1,0 +1,128 @@
+//! `pmfcl federated`: equal to pooled training, whoever is absent; the document and the files it writes.
+
+mod program;
+
+use program::Place;
+use serde_json::Value;
+
+/// Four clients with slopes of their own over three years.
+fn table(classes: bool) -> String {
+    let mut text = String::from("farm,year,rain,sun,yield\n");
+    let mut state = 1_u64;
+    let mut draw = || {
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as f64 / f64::from(1_u32 << 31)
+    };
+    for year in 2021..2024 {
+        for farm in 0..4 {
+            for _ in 0..30 {
+                let (rain, sun) = (draw(), draw());
+                let value = (f64::from(farm) + 1.0) * rain - sun + 0.1 * draw();
+                let cell = match (classes, value > 0.6) {
+                    (false, _) => value.to_string(),
+                    (true, true) => "good".to_owned(),
+                    (true, false) => "poor".to_owned(),
+                };
+                text.push_str(&format!("farm{farm},{year},{rain},{sun},{cell}\n"));
+            }
+        }
+    }
+    text
+}
+
+const WORDS: &str = "federated farms.csv --client-column farm --target yield";
+
+fn document(place: &Place, more: &str) -> Value {
+    serde_json::from_str(&place.ok(&format!("{WORDS} --json {more}"))).unwrap()
+}
+
+fn keys(value: &Value) -> Vec<&str> {
+    value.as_object().unwrap().keys().map(String::as_str).collect()
+}
+
+#[test]
+fn every_loss_equals_pooled_training_with_clients_absent() {
+    let place = Place::new();
+    for (classes, more) in [
+        (false, "--task-column year"),
+        (false, "--task-column year --ridge 0 --basis poly:2"),
+        (false, "--task-column year --basis spline:4 --absent 0.6"),
+        (true, "--task-column year"),
+        (true, "--task-column year --loss squared"),
+        (true, "--task-column year --loss logistic"),
+    ] {
+        place.put("farms.csv", table(classes));
+        let document = document(&place, more);
+        assert_eq!(keys(&document), ["final", "steps"], "{more}");
+        assert_eq!(keys(&document["final"]), ["gap_to_pooled", "samples"]);
+        let steps = document["steps"].as_array().unwrap();
+        assert_eq!(steps.len(), 3);
+        for (k, step) in steps.iter().enumerate() {
+            let names = ["bytes_down", "bytes_up", "clients", "gap_to_pooled", "step"];
+            assert_eq!(keys(step), names);
+            assert_eq!(step["step"], k + 1);
+            assert!(step["gap_to_pooled"].as_f64().unwrap() < 1e-9, "{more}: {step}");
+            assert!(step["bytes_up"].as_u64() > Some(0) && step["bytes_down"].as_u64() > Some(0));
+        }
+        assert_eq!(document["final"]["gap_to_pooled"], steps[2]["gap_to_pooled"]);
+    }
+}
+
+#[test]
+fn the_seed_decides_who_is_absent_and_what_is_tested() {
+    let place = Place::new();
+    place.put("farms.csv", table(false));
+    let samples = |more: &str| document(&place, more)["final"]["samples"].as_f64().unwrap();
+    let clients = |more: &str| -> u64 {
+        let document = document(&place, more);
+        let steps = document["steps"].as_array().unwrap().clone();
+        steps.iter().map(|step| step["clients"].as_u64().unwrap()).sum()
+    };
+    assert_eq!(clients("--task-column year --absent 0"), 12);
+    assert!(clients("--task-column year --absent 0.7") < 12);
+    // Cut into steps, the rows are the same.
+    let whole = samples("--absent 0");
+    assert!((240.0..300.0).contains(&whole), "{whole}");
+    assert!((samples("--absent 0 --steps 5") - whole).abs() < 0.5);
+    assert!((samples("--absent 0 --seed 1") - whole).abs() > 0.5);
+    let twice = [(); 2].map(|()| place.ok(&format!("{WORDS} --steps 3 --threads 1")));
+    assert_eq!(twice[0], twice[1]);
+    assert_eq!(twice[0], place.ok(&format!("{WORDS} --steps 3 --threads 2")));
+}
+
+#[test]
+fn tables_and_pictures_are_written() {
+    let place = Place::new();
+    place.put("farms.csv", table(false));
+    let words = place.ok(&format!("{WORDS} --task-column year --out pictures --single"));
+    for part in ["FedAvg", "local", "up/client", "What clients pay", "farm0"] {
+        assert!(words.contains(part), "{part} in\n{words}");
+    }
+    assert!(place.text("pictures/federated.svg").contains("FedAvg"));
+    assert!(place.bytes("pictures/federated.png").starts_with(b"\x89PNG"));
+    assert_eq!(place.text("pictures/federated.csv").lines().count(), 4);
+    let lost = place.text("pictures/forgetting.csv");
+    assert!(lost.starts_with("client,step,samples,loss,min_loss,forgetting,bound\nfarm0,1,"));
+    // Loss less least loss is what was forgotten.
+    for line in lost.lines().skip(1) {
+        let cells: Vec<f64> = line.split(',').skip(3).map(|c| c.parse().unwrap()).collect();
+        assert!((cells[0] - cells[1] - cells[2]).abs() < 1e-9 * cells[0].max(1.0), "{line}");
+    }
+}
+
+#[test]
+fn wrong_usage_is_named() {
+    let place = Place::new();
+    place.put("farms.csv", table(false));
+    for (more, word) in [
+        ("--absent 1", "--absent"),
+        ("--task-column nowhere", "nowhere"),
+        ("--loss gaussian --task-column farm", "twice"),
+    ] {
+        let run = place.run(&format!("{WORDS} {more}"));
+        assert_eq!(run.code, Some(1), "{more}");
+        assert!(run.stderr.contains(word), "{more}: {}", run.stderr);
+    }
+    assert_eq!(place.run(&format!("{WORDS} --steps 2 --task-column year")).code, Some(2));
+}

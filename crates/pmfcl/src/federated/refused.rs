@@ -1,0 +1,90 @@
+//! Why an upload was not taken. The server is then what it was.
+
+use crate::error::Error;
+
+/// Why an upload was not taken.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Refused {
+    /// More bytes than the rules allow, packed or unpacked.
+    #[error("the upload takes {bytes} bytes; {most} are allowed")]
+    TooLarge {
+        /// How many it has.
+        bytes: usize,
+        /// How many it may have.
+        most: usize,
+    },
+    /// Bytes that are no update.
+    #[error("not an update: {reason}")]
+    Bytes {
+        /// What is wrong with them.
+        reason: String,
+    },
+    /// A client that is not on the roster.
+    #[error("client `{client}` is not on the roster")]
+    Stranger {
+        /// Its name.
+        client: String,
+    },
+    /// Made for another loss, basis or set of classes.
+    #[error(
+        "client `{client}` sent an update for another model ({theirs:016x}, this one is {ours:016x}): loss, basis and classes \
+         must be those of the server"
+    )]
+    WrongModel {
+        /// The client.
+        client: String,
+        /// Fingerprint of the model the update was made for.
+        theirs: u64,
+        /// Fingerprint of the server's.
+        ours: u64,
+    },
+    /// Another update is filed under the same client and step.
+    #[error(
+        "client `{client}` has sent another update for step {step} already: remove that one first, or use the next step"
+    )]
+    Replaced {
+        /// The client.
+        client: String,
+        /// The step.
+        step: u64,
+    },
+    /// Too few or too many samples.
+    #[error("client `{client}` sent {samples} samples in step {step}: {must}")]
+    Samples {
+        /// The client.
+        client: String,
+        /// The step.
+        step: u64,
+        /// How many it says there are.
+        samples: f64,
+        /// What is allowed.
+        must: String,
+    },
+    /// Numbers that no rows of this model have.
+    #[error("client `{client}` sent numbers no rows have in step {step}: {reason}")]
+    Implausible {
+        /// The client.
+        client: String,
+        /// The step.
+        step: u64,
+        /// Which, and why.
+        reason: String,
+    },
+}
+
+impl Refused {
+    pub(super) fn bytes(reason: impl Into<String>) -> Self {
+        Self::Bytes { reason: reason.into() }
+    }
+}
+
+impl From<Error> for Refused {
+    /// What the summary's own reader says.
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Bytes { reason } => Self::Bytes { reason },
+            other => Self::Bytes { reason: other.to_string() },
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! What a server asks of an upload before it believes it.
+
+use std::collections::BTreeSet;
+
+use super::refused::Refused;
+use super::update::{Update, UpdateForm};
+use super::{Agreement, Goal};
+
+/// Numbers above this would overflow when squared and summed, for everybody.
+const LARGEST_NUMBER: f64 = 1e100;
+/// How far sums that rows fix may be off: what single precision leaves.
+const SLACK: f64 = 1e-6;
+
+/// What a server asks of an upload.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Rules {
+    /// Most bytes of an upload, and of what it unpacks to. 256 MiB.
+    pub most_bytes: usize,
+    /// Fewest samples of a step. 1; more than the design has columns keeps single rows from showing.
+    pub least_samples: f64,
+    /// Most samples of a step. 10¹².
+    pub most_samples: f64,
+    /// Whether samples may carry weights, so that fewer than the rank can be right. No.
+    pub weighted: bool,
+    /// Who may send; anyone where there is no roster.
+    pub roster: Option<BTreeSet<String>>,
+    /// Most of all weight a client may have, off by default. One that has more samples counts as if it had as many as give it
+    /// this share; with too few clients for it all count the same.
+    pub most_share: Option<f64>,
+}
+
+impl Default for Rules {
+    fn default() -> Self {
+        Self {
+            most_bytes: 256 << 20,
+            least_samples: 1.0,
+            most_samples: 1e12,
+            weighted: false,
+            roster: None,
+            most_share: None,
+        }
+    }
+}
+
+impl Rules {
+    /// Everything that can be said of an update by itself.
+    pub(super) fn check(&self, agreement: &Agreement, update: &Update) -> Result<(), Refused> {
+        let client = || update.client.clone();
+        if self.roster.as_ref().is_some_and(|all| !all.contains(&update.client)) {
+            return Err(Refused::Stranger { client: client() });
+        }
+        let (theirs, ours) = (update.model, agreement.fingerprint());
+        if theirs != ours {
+            return Err(Refused::WrongModel { client: client(), theirs, ours });
+        }
+        let implausible = |reason: &str| {
+            let reason = reason.to_owned();
+            Err(Refused::Implausible { client: client(), step: update.step, reason })
+        };
+        let s = &update.summary;
+        if (s.width(), s.targets()) != (agreement.design().width(), agreement.targets()) {
+            return implausible("they have another shape than the model");
+        }
+        self.check_samples(update)?;
+        let cells = s.iter().flat_map(|(_, r, z)| r.iter().chain(z));
+        let all = cells.chain(s.residual()).chain(s.target_sums());
+        if all.into_iter().any(|v| v.abs() > LARGEST_NUMBER) {
+            return implausible("one is above 1e100; rescale the features");
+        }
+        let n = s.n();
+        let near = |a: f64, b: f64| (a - b).abs() <= SLACK * n.max(1.0);
+        if agreement.is_bounded() {
+            let Some(bound) = &update.bound else {
+                return implausible("what log-loss needs beside the summary is missing");
+            };
+            let columns = s.width() - usize::from(agreement.design().intercept());
+            let sums = bound.moments.len() == 1 + 2 * columns
+                && near(bound.moments[0], n)
+                && bound.moments[1 + columns..].iter().all(|v| *v >= 0.0)
+                && bound.moments.iter().all(|v| v.abs() <= LARGEST_NUMBER);
+            if !sums {
+                return implausible("the moments of the features make no sense");
+            }
+            if bound.least < 0.0 {
+                return implausible("the least log-loss is negative");
+            }
+            return check_counts(agreement, update, &bound.counts);
+        }
+        if update.bound.is_some() {
+            return implausible("they are those of a log-loss");
+        }
+        if s.residual().iter().any(|c| *c < 0.0) {
+            return implausible("a sum of squares is negative");
+        }
+        // The column of ones sums to the samples, whatever the rows are.
+        let ones = s.iter().next().filter(|(pivot, ..)| *pivot == 0).map(|(_, r, _)| r[0] * r[0]);
+        if agreement.design().intercept()
+            && update.form == UpdateForm::Exact
+            && !ones.is_some_and(|sum| near(sum, n))
+        {
+            return implausible("the intercept does not sum to the samples");
+        }
+        match agreement.goal() {
+            Goal::Values { .. } => Ok(()),
+            Goal::Classes(_) => check_counts(agreement, update, s.target_sums()),
+        }
+    }
+
+    fn check_samples(&self, update: &Update) -> Result<(), Refused> {
+        let samples = update.summary.n();
+        let refuse = |must: String| {
+            let client = update.client.clone();
+            Err(Refused::Samples { client, step: update.step, samples, must })
+        };
+        if samples < self.least_samples {
+            return refuse(format!("at least {} are asked for", self.least_samples));
+        }
+        if samples > self.most_samples {
+            return refuse(format!("at most {} are believed", self.most_samples));
+        }
+        let rank = update.summary.rank();
+        let exact = update.form == UpdateForm::Exact;
+        if exact && !self.weighted && samples < rank as f64 {
+            return refuse(format!("so few rows do not have rank {rank}"));
+        }
+        Ok(())
+    }
+
+    /// The factor on each client's weight that keeps it below the largest share: `c` with `c = s Σ min(N_i, c)`.
+    pub(super) fn factors(&self, samples: &[f64]) -> Vec<f64> {
+        let Some(share) = self.most_share else { return vec![1.0; samples.len()] };
+        let mut sorted = samples.to_vec();
+        sorted.sort_by(|a, b| b.total_cmp(a));
+        let mut rest: f64 = sorted.iter().sum();
+        // With the k largest held at c: c = s (k c + rest).
+        for (k, largest) in sorted.iter().enumerate() {
+            let left = 1.0 - share * k as f64;
+            if left <= 0.0 {
+                break;
+            }
+            let cap = share * rest / left;
+            if *largest <= cap {
+                let held = if k == 0 { f64::INFINITY } else { cap };
+                return samples.iter().map(|n| (held / n).min(1.0)).collect();
+            }
+            rest -= largest;
+        }
+        let least = sorted.last().copied().unwrap_or(1.0);
+        samples.iter().map(|n| least / n).collect()
+    }
+}
+
+/// Samples of the classes: as many as the samples there are.
+fn check_counts(agreement: &Agreement, update: &Update, counts: &[f64]) -> Result<(), Refused> {
+    let n = update.summary.n();
+    let sum: f64 = counts.iter().sum();
+    let sound = counts.len() == agreement.class_names().len()
+        && counts.iter().all(|c| *c >= -SLACK * n)
+        && (sum - n).abs() <= SLACK * n.max(1.0);
+    if sound {
+        return Ok(());
+    }
+    Err(Refused::Implausible {
+        client: update.client.clone(),
+        step: update.step,
+        reason: "the classes do not sum to the samples".to_owned(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_client_has_more_than_its_share() {
+        let rules = |share| Rules { most_share: Some(share), ..Rules::default() };
+        for (samples, share) in [
+            (vec![1000.0, 10.0, 20.0, 30.0], 0.4),
+            (vec![1000.0, 900.0, 20.0, 30.0], 0.3),
+            (vec![5.0, 5.0, 5.0], 0.5),
+        ] {
+            let factors = rules(share).factors(&samples);
+            let weights: Vec<f64> = samples.iter().zip(&factors).map(|(n, f)| n * f).collect();
+            let sum: f64 = weights.iter().sum();
+            let largest = weights.iter().fold(0.0, |a: f64, b| a.max(*b));
+            assert!(largest <= share * sum * (1.0 + 1e-12), "{weights:?}");
+            // Nobody is held who need not be.
+            for (w, n) in weights.iter().zip(&samples) {
+                assert!((w - n).abs() < 1e-9 || *w >= share * sum * (1.0 - 1e-12), "{weights:?}");
+            }
+        }
+        let equal = rules(0.1).factors(&[4.0, 2.0]);
+        assert!((equal[0] - 0.5).abs() < 1e-15 && (equal[1] - 1.0).abs() < 1e-15, "{equal:?}");
+        assert_eq!(Rules::default().factors(&[3.0, 1.0]), [1.0, 1.0]);
+    }
+}

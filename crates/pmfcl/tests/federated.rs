@@ -1,0 +1,384 @@
+//! Values between clients: the model is that of the rows pooled, whoever was there and in whatever order.
+
+mod support;
+
+use std::collections::BTreeMap;
+
+use pmfcl::federated::{Agreement, Joint, Receipt, Rules, Server, Update, UpdateForm, paper};
+use pmfcl::{Basis, Design, Preference, Ridge, Settings, Summary, Theta};
+use pmfcl_oracle::Draw;
+use proptest::prelude::*;
+use serde_json::Value;
+use support::{Table, apart, gauss, learned, normal_equations, plain};
+
+const CLIENTS: [&str; 6] = ["anna", "ben", "chloe", "dan", "eve", "late"];
+
+fn agreement(settings: Settings, d: usize) -> Agreement {
+    let map = Basis::default().fix(&[], d).unwrap();
+    let design = Design::new(map, settings.intercept);
+    Agreement::values(settings, 1, design).unwrap()
+}
+
+fn server(agreement: &Agreement) -> Server {
+    Server::new(agreement.clone(), Rules::default()).unwrap()
+}
+
+fn update(agreement: &Agreement, client: &str, step: u64, table: &Table) -> Update {
+    agreement.summarize(client, step, table.rows(), table.targets()).unwrap()
+}
+
+fn theta(server: &Server) -> Theta {
+    server.joint().unwrap().model().unwrap().theta.clone()
+}
+
+fn bits(theta: &Theta) -> Vec<u64> {
+    theta.cells().iter().map(|v| v.to_bits()).collect()
+}
+
+/// Steps of clients, each with a truth of its own; a fifth of them absent, one of them late.
+fn attendance(steps: u64, d: usize, seed: u64) -> BTreeMap<(u64, &'static str), Table> {
+    let mut draw = Draw::new(seed);
+    let truths: Vec<Vec<f64>> = CLIENTS.iter().map(|_| draw.normals(d)).collect();
+    let mut all = BTreeMap::new();
+    for step in 0..steps {
+        for (client, truth) in CLIENTS.iter().zip(&truths) {
+            let n = 3 + draw.below(30);
+            let table = Table::linear(n, truth, 0.3, &mut draw);
+            let there = draw.uniform() >= 0.2 && (*client != "late" || step >= 2);
+            if there || (step == 0 && *client == "anna") {
+                all.insert((step, *client), table);
+            }
+        }
+    }
+    all
+}
+
+#[test]
+fn the_model_is_that_of_pooled_rows_with_clients_absent_and_late() {
+    for (intercept, ridge) in [
+        (false, Ridge::Fixed(0.0)),
+        (true, Ridge::Fixed(0.0)),
+        (true, Ridge::Fixed(0.3)),
+        (true, Ridge::Auto),
+    ] {
+        let settings = Settings { intercept, ridge, ..plain() };
+        let agreement = agreement(settings.clone(), 4);
+        let mut server = server(&agreement);
+        let all = attendance(5, 4, 7);
+        assert!((20..28).contains(&all.len()), "{} of 30 are there", all.len());
+        for step in 0..5 {
+            for ((_, client), table) in all.iter().filter(|((s, _), _)| *s == step) {
+                let sent = update(&agreement, client, step, table);
+                assert_eq!(server.accept_bytes(&sent.to_bytes()), Ok(Receipt::Accepted));
+            }
+            let so_far = all.iter().filter(|((s, _), _)| *s <= step).map(|(_, table)| table);
+            let pooled = Table::stack(so_far);
+            let joint = learned(settings.clone(), std::slice::from_ref(&pooled));
+            let ours = server.joint().unwrap().decision(pooled.rows()).unwrap();
+            let gap = apart(&ours, &joint.predict(pooled.rows()).unwrap());
+            assert!(gap < 1e-9, "{ridge:?}, step {step}: {gap}");
+            assert!((server.samples() - pooled.n() as f64).abs() < 1e-9);
+        }
+    }
+}
+
+#[test]
+fn the_order_of_arrival_does_not_change_a_bit() {
+    let agreement = agreement(Settings { intercept: true, ridge: Ridge::Auto, ..plain() }, 3);
+    let sent: Vec<Update> = attendance(3, 3, 11)
+        .iter()
+        .map(|((step, client), table)| update(&agreement, client, *step, table))
+        .collect();
+    let mut draw = Draw::new(5);
+    let mut seen = Vec::new();
+    for _ in 0..12 {
+        let mut server = server(&agreement);
+        for i in draw.order(sent.len()) {
+            server.accept(sent[i].clone()).unwrap();
+            // Sent twice, changes nothing.
+            if i % 3 == 0 {
+                assert_eq!(server.accept(sent[i].clone()), Ok(Receipt::Known));
+            }
+        }
+        seen.push(server.broadcast().unwrap().to_bytes());
+    }
+    assert!(seen.windows(2).all(|w| w[0] == w[1]));
+}
+
+#[test]
+fn a_client_or_step_taken_out_was_never_there() {
+    let agreement = agreement(Settings { intercept: true, ridge: Ridge::Auto, ..plain() }, 3);
+    let all = attendance(3, 3, 13);
+    let with = |keep: &dyn Fn(&str, u64) -> bool| {
+        let mut server = server(&agreement);
+        for ((step, client), table) in all.iter().filter(|((s, c), _)| keep(c, *s)) {
+            server.accept(update(&agreement, client, *step, table)).unwrap();
+        }
+        server
+    };
+    let mut whole = with(&|_, _| true);
+    assert!(whole.remove("ben", 0) && !whole.remove("ben", 0));
+    assert_eq!(bits(&theta(&whole)), bits(&theta(&with(&|c, s| (c, s) != ("ben", 0)))));
+    assert_eq!(whole.remove_client("ben") + 1, all.keys().filter(|(_, c)| *c == "ben").count());
+    assert_eq!(bits(&theta(&whole)), bits(&theta(&with(&|c, _| c != "ben"))));
+    assert_eq!(whole.remove_client("ben"), 0);
+    // What was taken out may come again.
+    whole.accept(update(&agreement, "ben", 0, &all[&(0, "ben")])).unwrap();
+}
+
+#[test]
+fn forgetting_of_each_client_and_step_is_that_of_its_rows() {
+    let agreement = agreement(plain(), 3);
+    let mut server = server(&agreement);
+    let all = attendance(3, 3, 17);
+    for ((step, client), table) in &all {
+        server.accept(update(&agreement, client, *step, table)).unwrap();
+    }
+    let joint = server.joint().unwrap();
+    let theta = joint.model().unwrap().theta.clone();
+    for entry in server.report_of(&joint).unwrap() {
+        let (key, _) =
+            all.iter().find(|((s, c), _)| (*s, *c) == (entry.step, &*entry.client)).unwrap();
+        let table = &all[key];
+        let (a, b) = normal_equations(table);
+        let own = Theta::from_slice(&gauss(a, b));
+        let (loss, least) = (table.loss(&theta), table.loss(&own));
+        assert!((entry.report.loss.unwrap() - loss).abs() < 1e-10 * loss.max(1.0));
+        assert!((entry.report.forgetting.unwrap() - (loss - least)).abs() < 1e-9 * loss.max(1.0));
+        assert!((entry.report.samples - table.n() as f64).abs() < 1e-12);
+    }
+    let Joint::Values(learner) = joint else { panic!("values were learned") };
+    assert_eq!(learner.names().next(), Some("anna/0"));
+}
+
+fn golden() -> Value {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/federated.json");
+    serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
+}
+
+fn numbers(v: &Value) -> Vec<f64> {
+    v.as_array().unwrap().iter().map(|x| x.as_f64().unwrap()).collect()
+}
+
+/// A round of the oracle: each client's rows, and `θ` after it.
+type Round = (Vec<(String, Table)>, Vec<f64>);
+
+fn oracle() -> Vec<Round> {
+    let golden = golden();
+    let rounds =
+        golden["rounds"].as_array().unwrap().iter().zip(golden["theta"].as_array().unwrap());
+    rounds
+        .map(|(round, theta)| {
+            let clients = round.as_object().unwrap().iter().map(|(client, rows)| {
+                let x: Vec<Vec<f64>> = rows["X"].as_array().unwrap().iter().map(numbers).collect();
+                let (d, x) = (x[0].len(), x.concat());
+                (client.clone(), Table { x, y: numbers(&rows["y"]), d, p: 1 })
+            });
+            (clients.collect(), numbers(theta))
+        })
+        .collect()
+}
+
+#[test]
+fn both_forms_reach_the_oracles_parameters() {
+    let rounds = oracle();
+    let d = rounds[0].1.len();
+    let agreement = agreement(plain(), d);
+    let mut server = server(&agreement);
+    let mut theirs = paper::Server::new(d);
+    let mut clients: BTreeMap<String, paper::Client> = BTreeMap::new();
+    let mut last: BTreeMap<String, paper::Message> = BTreeMap::new();
+    let mut late = false;
+    for (k, (round, expected)) in rounds.iter().enumerate() {
+        last.values_mut().for_each(|message| *message = message.idle());
+        for (client, table) in round {
+            late |= k > 0 && !clients.contains_key(client);
+            server.accept(update(&agreement, client, k as u64, table)).unwrap();
+            let own = clients.entry(client.clone()).or_insert_with(|| paper::Client::new(d));
+            last.insert(client.clone(), own.step(&table.summary(), theirs.theta()).unwrap());
+        }
+        let messages: Vec<paper::Message> = last.values().cloned().collect();
+        theirs.round(&messages).unwrap();
+        // The oracle's own numbers are right to 1e-10; normal equations lose some of ours.
+        assert!(apart(theta(&server).cells(), expected) < 1e-9, "round {k}");
+        assert!(apart(theirs.theta(), expected) < 1e-8, "round {k}, the paper's messages");
+    }
+    assert!(late, "the oracle has a client that joins late");
+}
+
+#[test]
+fn a_lost_message_spoils_the_papers_form_for_good_and_increments_not_at_all() {
+    let (d, mut draw) = (3, Draw::new(3));
+    let truth = draw.normals(d);
+    let tables: Vec<[Table; 2]> = (0..4)
+        .map(|_| [Table::linear(20, &truth, 1.0, &mut draw), Table::noise(20, d, 1, &mut draw)])
+        .collect();
+    let agreement = agreement(plain(), d);
+    let mut ours = server(&agreement);
+    let mut theirs = paper::Server::new(d);
+    let mut clients = [paper::Client::new(d), paper::Client::new(d)];
+    let mut last: [Option<paper::Message>; 2] = [None, None];
+    let mut outbox = Vec::new();
+    for (k, round) in tables.iter().enumerate() {
+        for (i, table) in round.iter().enumerate() {
+            let message = clients[i].step(&table.summary(), theirs.theta()).unwrap();
+            outbox.push(update(&agreement, CLIENTS[i], k as u64, table));
+            // What client 1 sends in round 1 does not arrive; increments wait until they do.
+            if (k, i) == (1, 1) {
+                last[i] = last[i].as_ref().map(paper::Message::idle);
+            } else {
+                last[i] = Some(message);
+                outbox.drain(..).for_each(|sent| {
+                    ours.accept(sent).unwrap();
+                });
+            }
+        }
+        theirs.round(&last.iter().flatten().cloned().collect::<Vec<_>>()).unwrap();
+    }
+    let pooled = Table::stack(tables.iter().flatten());
+    let (a, b) = normal_equations(&pooled);
+    let right = gauss(a, b);
+    assert!(apart(theta(&ours).cells(), &right) < 1e-12);
+    // 20 of 160 rows miss their pull: far from rounding, and nothing later brings it back.
+    assert!(apart(theirs.theta(), &right) > 1e-3);
+}
+
+#[test]
+fn single_precision_halves_the_upload_and_keeps_six_digits() {
+    let agreement = agreement(Settings { intercept: true, ..plain() }, 12);
+    let mut draw = Draw::new(23);
+    let truth = draw.normals(12);
+    let (mut full, mut short) = (server(&agreement), server(&agreement));
+    for (step, client) in CLIENTS.iter().enumerate() {
+        let table = Table::linear(60, &truth, 0.5, &mut draw);
+        let sent = update(&agreement, client, step as u64, &table);
+        let narrow = sent.clone().in_single().unwrap();
+        assert!(narrow.nbytes() < sent.nbytes() * 2 / 3, "{} {}", narrow.nbytes(), sent.nbytes());
+        for sent in [&sent, &narrow] {
+            assert_eq!(sent.to_bytes().len(), sent.nbytes());
+            assert_eq!(Update::from_bytes(&sent.to_bytes(), 1 << 20).as_ref(), Ok(sent));
+        }
+        full.accept(sent).unwrap();
+        short.accept_bytes(&narrow.to_bytes()).unwrap();
+    }
+    // Each number is off by 2⁻²⁴ ≈ 6e-8 of itself; κ of 360 rows of 12 normals is below 2, so θ follows within a few.
+    let gap = apart(theta(&short).cells(), theta(&full).cells());
+    assert!(gap > 0.0 && gap < 1e-6, "{gap}");
+}
+
+#[test]
+fn a_number_single_precision_does_not_hold_is_not_sent() {
+    let agreement = agreement(plain(), 2);
+    let table = Table::noise(9, 2, 1, &mut Draw::new(1)).scaled(&[1.0, 1e60]);
+    assert!(update(&agreement, "anna", 0, &table).in_single().is_err());
+    let table = Table::noise(9, 2, 1, &mut Draw::new(1)).scaled(&[1.0, 1e-60]);
+    assert!(update(&agreement, "anna", 0, &table).in_single().is_err());
+}
+
+#[test]
+fn the_diagonal_form_is_small_and_its_bound_holds() {
+    let (d, mut draw) = (40, Draw::new(29));
+    let agreement = agreement(Settings { intercept: true, ..plain() }, d);
+    let mut server = server(&agreement);
+    for (client, n) in CLIENTS.iter().zip([100, 30, 10, 60, 41, 200]) {
+        let table = Table::noise(n, d, 1, &mut draw);
+        let ones = table.with_ones();
+        let exact = update(&agreement, client, 0, &table);
+        let sent = exact.clone().in_diagonal(&agreement).unwrap();
+        assert_eq!(sent.form(), UpdateForm::Diagonal);
+        // A pivot, an entry and a target for each column, beside header and name.
+        assert!(sent.nbytes() <= 20 * (d + 1) + 120, "{}", sent.nbytes());
+        assert_eq!(Update::from_bytes(&sent.to_bytes(), 1 << 20).as_ref(), Ok(&sent));
+        for _ in 0..20 {
+            let theta = support::theta(d + 1, 1, &mut draw);
+            let (bound, loss) = (sent.summary().loss(&theta).unwrap(), ones.loss(&theta));
+            assert!(bound >= loss * (1.0 - 1e-12), "{bound} below {loss}");
+        }
+        server.accept_bytes(&sent.to_bytes()).unwrap();
+    }
+    assert!(!server.is_exact());
+    for entry in server.report().unwrap() {
+        assert_eq!((entry.report.loss, entry.report.forgetting), (None, None));
+        assert!(entry.report.bound.unwrap() >= 0.0);
+    }
+}
+
+#[test]
+fn a_large_client_can_be_held_to_a_share() {
+    let mut draw = Draw::new(31);
+    let honest: Vec<Table> = (0..3).map(|_| Table::linear(20, &[1.0], 0.1, &mut draw)).collect();
+    let loud = Table::linear(2000, &[9.0], 0.1, &mut draw);
+    let agreement = agreement(plain(), 1);
+    let slope = |most_share| {
+        let rules = Rules { most_share, ..Rules::default() };
+        let mut server = Server::new(agreement.clone(), rules).unwrap();
+        for (client, table) in CLIENTS.iter().zip(&honest) {
+            server.accept(update(&agreement, client, 0, table)).unwrap();
+        }
+        server.accept(update(&agreement, "loud", 0, &loud)).unwrap();
+        theta(&server).cells()[0]
+    };
+    assert!(slope(None) > 8.0);
+    // A quarter at 9, three quarters at 1: about 3.
+    let held = slope(Some(0.25));
+    assert!((2.0..4.0).contains(&held), "{held}");
+    assert!(
+        Server::new(agreement.clone(), Rules { most_share: Some(0.0), ..Rules::default() })
+            .is_err()
+    );
+}
+
+#[test]
+fn a_summary_of_sums_made_elsewhere_is_an_update_too() {
+    let agreement = agreement(plain(), 3);
+    let table = Table::noise(12, 3, 1, &mut Draw::new(2));
+    let products = table.summary().products();
+    let root = Summary::from_products(&products).unwrap();
+    let mut server = server(&agreement);
+    server.accept(Update::from_summary(&agreement, "sql", 0, root).unwrap()).unwrap();
+    let (a, b) = normal_equations(&table);
+    assert!(apart(theta(&server).cells(), &gauss(a, b)) < 1e-10);
+    assert!(Update::from_summary(&agreement, "sql", 1, Summary::empty(3, 1)).is_err());
+    assert!(Update::from_summary(&agreement, "sql", 1, Summary::empty(4, 1)).is_err());
+}
+
+#[test]
+fn what_depends_on_an_order_or_another_design_is_no_agreement() {
+    let design = |intercept| Design::new(Basis::default().fix(&[], 2).unwrap(), intercept);
+    let decay = Settings { prefer: Preference::Decay(0.5), ..plain() };
+    assert!(Agreement::values(decay, 1, design(false)).is_err());
+    assert!(Agreement::values(plain(), 1, design(true)).is_err());
+    assert!(Agreement::values(plain(), 0, design(false)).is_err());
+    let equal = Settings { prefer: Preference::Equal, ..plain() };
+    let same = Agreement::values(equal, 1, design(false)).unwrap();
+    assert_eq!(same.fingerprint(), agreement(plain(), 2).fingerprint());
+    assert_ne!(same.fingerprint(), agreement(plain(), 3).fingerprint());
+    assert!(server(&same).joint().is_err());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Rows of any rank, split among clients and steps at random: one register, one model.
+    #[test]
+    fn any_split_of_any_rows_is_their_pool(seed in any::<u64>(), n in 1_usize..60, d in 1_usize..6) {
+        let mut draw = Draw::new(seed);
+        let table = Table::awkward(n, d, 1, &mut draw);
+        let agreement = agreement(plain(), d);
+        let mut parts: BTreeMap<(usize, u64), Vec<usize>> = BTreeMap::new();
+        for row in 0..n {
+            parts.entry((draw.below(CLIENTS.len()), draw.below(3) as u64)).or_default().push(row);
+        }
+        let mut server = server(&agreement);
+        for ((client, step), rows) in &parts {
+            let sent = update(&agreement, CLIENTS[*client], *step, &table.pick(rows));
+            prop_assert_eq!(&Update::from_bytes(&sent.to_bytes(), 1 << 20).unwrap(), &sent);
+            server.accept_bytes(&sent.to_bytes()).unwrap();
+        }
+        let ours = server.joint().unwrap().decision(table.rows()).unwrap();
+        let joint = learned(plain(), std::slice::from_ref(&table));
+        // Fitted values are unique at any rank; the coefficients need not be near where the rank is.
+        let gap = apart(&ours, &joint.predict(table.rows()).unwrap());
+        prop_assert!(gap < 1e-9, "{}", gap);
+    }
+}

@@ -1,0 +1,205 @@
+//! Classes between clients, each with some of them: the classifier is that of the rows pooled.
+
+mod support;
+
+use pmfcl::classify::{Scheme, Temperature};
+use pmfcl::federated::{Agreement, Joint, Receipt, Rules, Server, Update};
+use pmfcl::{Basis, ClassLoss, Classifier, ClassifierSettings, Design, Labels, Ridge, Rows};
+use pmfcl_oracle::Draw;
+use support::apart;
+
+const NAMES: [&str; 3] = ["cat", "dog", "eel"];
+const D: usize = 4;
+
+fn settings(loss: ClassLoss) -> ClassifierSettings {
+    ClassifierSettings {
+        loss,
+        classes: Some(NAMES.map(String::from).to_vec()),
+        threads: 1,
+        ..ClassifierSettings::default()
+    }
+}
+
+fn agreement(settings: ClassifierSettings) -> Agreement {
+    let design = Design::new(Basis::default().fix(&[], D).unwrap(), true);
+    Agreement::classes(settings, design).unwrap()
+}
+
+/// A step of a client: rows and labels.
+struct Step {
+    client: String,
+    number: u64,
+    x: Vec<f64>,
+    labels: Vec<&'static str>,
+}
+
+impl Step {
+    fn rows(&self) -> Rows<'_> {
+        Rows::new(&self.x, D).unwrap()
+    }
+
+    fn sent(&self, agreement: &Agreement) -> Update {
+        let labels = Labels::new(&self.labels);
+        agreement.summarize_labels(&self.client, self.number, self.rows(), &labels).unwrap()
+    }
+}
+
+/// Five clients over four steps, a fifth absent; client `i` knows two of the three classes.
+fn steps(seed: u64) -> Vec<Step> {
+    let mut draw = Draw::new(seed);
+    let centres = draw.normals(3 * D);
+    let mut all = Vec::new();
+    for step in 0..4 {
+        for client in 0..5 {
+            let n = 25 + draw.below(20);
+            let classes: Vec<usize> = (0..n).map(|_| (client + draw.below(2)) % 3).collect();
+            let x: Vec<f64> = classes
+                .iter()
+                .flat_map(|k| centres[k * D..(k + 1) * D].to_vec())
+                .map(|c| c + draw.normal())
+                .collect();
+            let labels = classes.into_iter().map(|k| NAMES[k]).collect();
+            if draw.uniform() >= 0.2 && (client < 4 || step > 1) {
+                all.push(Step { client: format!("c{client}"), number: step, x, labels });
+            }
+        }
+    }
+    assert!((10..18).contains(&all.len()), "{}", all.len());
+    all
+}
+
+fn served(agreement: &Agreement, steps: &[Step], order: &[usize]) -> Server {
+    let mut server = Server::new(agreement.clone(), Rules::default()).unwrap();
+    for &i in order {
+        let sent = steps[i].sent(agreement).to_bytes();
+        assert_eq!(server.accept_bytes(&sent), Ok(Receipt::Accepted));
+        assert_eq!(server.accept_bytes(&sent), Ok(Receipt::Known));
+    }
+    server
+}
+
+fn pooled(steps: &[Step]) -> Step {
+    let x = steps.iter().flat_map(|s| s.x.clone()).collect();
+    let labels = steps.iter().flat_map(|s| s.labels.clone()).collect();
+    Step { client: "all".to_owned(), number: 0, x, labels }
+}
+
+#[test]
+fn squares_and_discriminants_are_those_of_pooled_rows() {
+    for loss in [ClassLoss::Squared, ClassLoss::Gaussian] {
+        let (agreement, steps) = (agreement(settings(loss)), steps(3));
+        let order = Draw::new(1).order(steps.len());
+        let joint = served(&agreement, &steps, &order).joint().unwrap();
+        let all = pooled(&steps);
+        let mut whole = Classifier::new(settings(loss)).unwrap();
+        whole.learn("all", all.rows(), &Labels::new(&all.labels)).unwrap();
+        let ours = joint.decision(all.rows()).unwrap();
+        let gap = apart(&ours, &whole.decision(all.rows()).unwrap());
+        assert!(gap < 1e-9, "{loss:?}: {gap}");
+        let Joint::Classes(joint) = joint else { panic!("classes were learned") };
+        assert_eq!(joint.predict(all.rows()).unwrap(), whole.predict(all.rows()).unwrap());
+    }
+}
+
+#[test]
+fn bounds_of_log_loss_are_those_of_learning_the_same_steps_in_one_place() {
+    for ridge in [Ridge::Auto, Ridge::Fixed(0.01)] {
+        let settings = ClassifierSettings { ridge, ..settings(ClassLoss::Logistic) };
+        let (agreement, steps) = (agreement(settings.clone()), steps(5));
+        let order = Draw::new(2).order(steps.len());
+        let server = served(&agreement, &steps, &order);
+        let mut whole = Classifier::new(settings).unwrap();
+        for s in &steps {
+            let name = format!("{}/{}", s.client, s.number);
+            whole.learn(&name, s.rows(), &Labels::new(&s.labels)).unwrap();
+        }
+        let all = pooled(&steps);
+        let joint = server.joint().unwrap();
+        let ours = joint.decision(all.rows()).unwrap();
+        let gap = apart(&ours, &whole.decision(all.rows()).unwrap());
+        assert!(gap < 1e-9, "{ridge:?}: {gap}");
+        // Every bound on forgetting too, and with it least losses and notes.
+        let theirs = whole.tasks().unwrap();
+        for entry in server.report_of(&joint).unwrap() {
+            let name = format!("{}/{}", entry.client, entry.step);
+            let other = &theirs.iter().find(|t| t.report.name == name).unwrap().report;
+            let (a, b) = (entry.report.bound.unwrap(), other.bound.unwrap());
+            assert!((a - b).abs() < 1e-9 * b.max(1.0), "{name}: {a} {b}");
+            assert!(entry.report.guaranteed && entry.report.forgetting.is_none());
+        }
+    }
+}
+
+#[test]
+fn order_and_removal_leave_no_trace_in_any_loss() {
+    for loss in [ClassLoss::Squared, ClassLoss::Gaussian, ClassLoss::Logistic] {
+        let (agreement, steps) = (agreement(settings(loss)), steps(7));
+        let bytes = |server: &Server| server.broadcast().unwrap().to_bytes();
+        let straight: Vec<usize> = (0..steps.len()).collect();
+        let mut whole = served(&agreement, &steps, &straight);
+        let turned: Vec<usize> = straight.iter().rev().copied().collect();
+        assert_eq!(bytes(&whole), bytes(&served(&agreement, &steps, &turned)), "{loss:?}");
+        assert!(whole.remove_client("c1") > 0);
+        let others: Vec<usize> =
+            straight.into_iter().filter(|&i| steps[i].client != "c1").collect();
+        assert_eq!(bytes(&whole), bytes(&served(&agreement, &steps, &others)), "{loss:?}");
+    }
+}
+
+#[test]
+fn single_precision_keeps_classes_and_six_digits() {
+    for loss in [ClassLoss::Squared, ClassLoss::Gaussian, ClassLoss::Logistic] {
+        let (agreement, steps) = (agreement(settings(loss)), steps(9));
+        let servers = [false, true].map(|single| {
+            let mut server = Server::new(agreement.clone(), Rules::default()).unwrap();
+            for s in &steps {
+                let sent = s.sent(&agreement);
+                let sent = if single { sent.in_single().unwrap() } else { sent };
+                server.accept_bytes(&sent.to_bytes()).unwrap();
+            }
+            server
+        });
+        let all = pooled(&steps);
+        let [full, short] = servers.map(|s| s.joint().unwrap().decision(all.rows()).unwrap());
+        let gap = apart(&short, &full);
+        assert!(gap > 0.0 && gap < 1e-5, "{loss:?}: {gap}");
+    }
+}
+
+#[test]
+fn a_diagonal_bound_of_log_loss_stays_one_and_discriminants_have_none() {
+    let agreed = agreement(settings(ClassLoss::Logistic));
+    let (steps, mut draw) = (steps(11), Draw::new(4));
+    for s in &steps {
+        let exact = s.sent(&agreed);
+        let diagonal = exact.clone().in_diagonal(&agreed).unwrap();
+        assert!(diagonal.nbytes() < exact.nbytes());
+        for _ in 0..10 {
+            let theta = support::theta(D + 1, 3, &mut draw);
+            let (outer, inner) =
+                (diagonal.summary().loss(&theta).unwrap(), exact.summary().loss(&theta).unwrap());
+            assert!(outer >= inner - 1e-12 * inner.abs(), "{outer} below {inner}");
+        }
+    }
+    let gaussian = agreement(settings(ClassLoss::Gaussian));
+    assert!(steps[0].sent(&gaussian).in_diagonal(&gaussian).is_err());
+}
+
+#[test]
+fn what_needs_an_order_or_unnamed_classes_is_no_agreement() {
+    let design = || Design::new(Basis::default().fix(&[], D).unwrap(), true);
+    let refused = |settings| Agreement::classes(settings, design()).is_err();
+    assert!(refused(ClassifierSettings { classes: None, ..settings(ClassLoss::Gaussian) }));
+    let sequential =
+        ClassifierSettings { scheme: Scheme::Sequential, ..settings(ClassLoss::Logistic) };
+    assert!(refused(sequential));
+    let warm =
+        ClassifierSettings { temperature: Temperature::Auto, ..settings(ClassLoss::Gaussian) };
+    assert!(refused(warm));
+    let (a, b) =
+        (agreement(settings(ClassLoss::Squared)), agreement(settings(ClassLoss::Gaussian)));
+    assert_ne!(a.fingerprint(), b.fingerprint());
+    let step = &steps(3)[0];
+    assert!(a.summarize_labels("x", 0, step.rows(), &Labels::new(&["fox"; 40])).is_err());
+    assert!(a.summarize("x", 0, step.rows(), step.rows()).is_err());
+}
