@@ -163,13 +163,13 @@ fn rows(all: Gathered, targets: usize, test: Option<Vec<bool>>) -> Result<Rows> 
     Ok(Rows { width: all.inputs.len(), x: all.x, y, tasks: tasks.codes, names: tasks.names, test })
 }
 
-fn save(out: &Path, arena: &Arena, tables: &[Table], lines: &[(String, Vec<f64>)]) -> Result<()> {
+fn save(out: &Path, arena: &Arena, tables: &[Table], lines: &[(Entrant, Vec<f64>)]) -> Result<()> {
     std::fs::create_dir_all(out).with_context(|| format!("cannot make `{}`", out.display()))?;
     let measure = arena.goal.measure();
     let label = format!("mean {measure} over the tasks so far");
     let values = || lines.iter().flat_map(|(_, line)| line.iter().copied());
     let (low, high) = values().fold((f64::INFINITY, 0.0_f64), |(a, b), v| (a.min(v), b.max(v)));
-    let wide = matches!(arena.goal, Goal::Values(_)) && low > 0.0 && high > 20.0 * low;
+    let wide = matches!(arena.goal, Goal::Values(_)) && low > 0.0 && high > 8.0 * low;
     let chart = Lines {
         title: format!("After each task: {label}"),
         size: Size { width: 900.0, height: 520.0 },
@@ -177,7 +177,13 @@ fn save(out: &Path, arena: &Arena, tables: &[Table], lines: &[(String, Vec<f64>)
         y: if wide { Axis::log(label) } else { Axis::linear(label) },
         series: lines
             .iter()
-            .map(|(name, line)| Series::from_values(name, line.iter().copied()))
+            .map(|(entrant, line)| {
+                let look = entrant.look();
+                Series::from_values(entrant.name(), line.iter().copied())
+                    .with_paint(look.paint)
+                    .with_dash(look.dash)
+                    .with_marker(look.marker)
+            })
             .collect(),
         ..Lines::default()
     };
@@ -186,8 +192,10 @@ fn save(out: &Path, arena: &Arena, tables: &[Table], lines: &[(String, Vec<f64>)
     for (table, name) in tables.iter().zip(["scores.csv", "forgetting.csv"]) {
         write(&out.join(name), csv(&table.columns, &table.rows)?.as_bytes())?;
     }
-    let columns: Vec<String> =
-        ["newest task".to_owned()].into_iter().chain(lines.iter().map(|l| l.0.clone())).collect();
+    let columns: Vec<String> = ["newest task".to_owned()]
+        .into_iter()
+        .chain(lines.iter().map(|l| l.0.name().to_owned()))
+        .collect();
     let rows: Vec<Vec<String>> = arena
         .names
         .iter()

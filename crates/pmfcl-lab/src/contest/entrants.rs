@@ -6,10 +6,13 @@ use pmfcl_baselines::{
     Network, Projection, ProjectionArguments, Sgd, Si, SiArguments, Steps,
 };
 
+use pmfcl_plot::{Dash, Marker, Paint};
+
 use super::arena::Goal;
 use super::ours::{Keep, Ours};
 use super::tune::Arguments;
 use super::{Arena, Error, Rules};
+use crate::reproduce::roster::{Look, Who};
 
 /// A method by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,6 +87,29 @@ impl Entrant {
     /// Its name.
     pub fn name(self) -> &'static str {
         ALL.into_iter().find(|(entrant, _)| *entrant == self).map_or("", |(_, name)| name)
+    }
+
+    /// How its line is drawn: as in the paper's figures, where it is in them.
+    pub fn look(self) -> Look {
+        let of = |paint, dash, marker| Look { paint: Paint::Series(paint), dash, marker };
+        match self {
+            Self::Pmfcl => Who::Pmf.look(),
+            Self::Squared => of(1, Dash::Long, Marker::Triangle),
+            Self::Logistic => of(1, Dash::DashDot, Marker::Square),
+            Self::Decay => Who::PmfDecay.look(),
+            Self::Joint => Who::Joint.look(),
+            Self::Last => Who::Last.look(),
+            Self::Sgd => Who::Sgd.look(),
+            Self::Er => Who::Er.look(),
+            Self::Der => Who::Der.look(),
+            Self::DerPlus => Who::DerPlus.look(),
+            Self::Si => Who::Si.look(),
+            Self::Ewc => Who::Ewc.look(),
+            Self::Agem => Who::Agem.look(),
+            Self::Icl => Who::Icl.look(),
+            Self::Projection => Who::Projection.look(),
+            Self::JointSteps => of(7, Dash::Dots, Marker::Plus),
+        }
     }
 
     /// Those of these names; all who go with the goal where none is given.

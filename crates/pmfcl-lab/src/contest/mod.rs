@@ -90,6 +90,8 @@ pub enum Error {
 #[derive(Debug, Clone)]
 pub struct Result {
     /// Who.
+    pub entrant: Entrant,
+    /// Its name.
     pub name: String,
     /// Arguments that were chosen, in words.
     pub arguments: String,

@@ -1,6 +1,6 @@
 //! Tables, and the lines of a picture.
 
-use super::{Arena, Goal, Result, Rules};
+use super::{Arena, Entrant, Goal, Result, Rules};
 use crate::Table;
 
 /// What everyone reached, and forgetting by all its names.
@@ -91,7 +91,7 @@ fn number(v: f64) -> String {
 }
 
 /// For each method, the mean score over the tasks so far after every task.
-pub fn lines(results: &[Result]) -> Vec<(String, Vec<f64>)> {
+pub fn lines(results: &[Result]) -> Vec<(Entrant, Vec<f64>)> {
     let so_far = |table: &[Vec<f64>]| {
         table
             .iter()
@@ -99,5 +99,5 @@ pub fn lines(results: &[Result]) -> Vec<(String, Vec<f64>)> {
             .map(|(k, row)| row[..=k].iter().sum::<f64>() / (k + 1) as f64)
             .collect()
     };
-    results.iter().map(|r| (r.name.clone(), so_far(r.scores.table()))).collect()
+    results.iter().map(|r| (r.entrant, so_far(r.scores.table()))).collect()
 }
