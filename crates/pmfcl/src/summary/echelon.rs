@@ -6,9 +6,15 @@ use crate::kernel::{Gram, Triangle, decompose};
 /// Sums lose twice the digits of the condition number: below this, at least six are left to judge rank by.
 const SAFE_CONDITION: f64 = 1e5;
 
-/// A column whose part outside the span of those before it is below this share of its own norm has
-/// no pivot. Householder QR leaves `c·ε·√m` of rounding there; the factor is measured, not proved:
-/// duplicated columns over 10⁶ rows stay below 30 ε (`tests/rank.rs`).
+/// Only a column whose part outside the span of those before it is below this share of its norm can be a dependent one.
+const SUSPECT: f64 = 1e-6;
+
+/// What a column depends on counts as no more than this many times its own norm; else columns that are nearly dependent among
+/// themselves would take others down with them.
+const FAR: f64 = 1e4;
+
+/// A column whose part outside the span of those before it is below this share of what it is made of ([`reach`]) has no pivot. Householder
+/// QR leaves `c·ε·√m` of rounding there; the factor is measured, not proved: dependent columns over 10⁶ rows stay below 30 ε.
 fn tolerance(m: usize) -> f64 {
     (16.0 + 4.0 * (m as f64).sqrt()) * 8.0 * f64::EPSILON
 }
@@ -30,7 +36,8 @@ impl Summary {
             // R is upper trapezoidal, so column j reaches down to row j.
             let last = j.min(t.rows - 1);
             let below: f64 = scaled_norm((i..=last).map(|k| t.cells[k * w + j]));
-            if below <= tolerance * norms[j] {
+            let suspect = below <= SUSPECT * norms[j];
+            if suspect && below <= tolerance * reach(&t.cells, w, &pivots, j, &norms) {
                 for k in i..=last {
                     t.cells[k * w + j] = 0.0;
                 }
@@ -143,6 +150,7 @@ pub(super) fn from_gram(
     }
     let w = m + p;
     let threshold = (8.0 + (m as f64).sqrt()) * 8.0 * f64::EPSILON;
+    let norms: Vec<f64> = (0..m).map(|j| gram.xx(j, j).max(0.0).sqrt()).collect();
     let mut cells = vec![0.0; m * w];
     let mut pivots: Vec<u32> = Vec::with_capacity(m);
     let mut row = vec![0.0; w];
@@ -165,7 +173,8 @@ pub(super) fn from_gram(
             }
         }
         let pivot = row[j];
-        if pivot <= threshold * diagonal || diagonal <= 0.0 {
+        let suspect = pivot <= SUSPECT * diagonal;
+        if suspect && pivot <= threshold * reach(&cells, w, &pivots, j, &norms).powi(2) {
             // The column depends on those before it: what is left of its row is rounding.
             continue;
         }
@@ -185,6 +194,20 @@ pub(super) fn from_gram(
         *c = c.max(0.0);
     }
     Ok(Summary::pack(m, p, n, pivots, &cells, c, target_sum))
+}
+
+/// What column `j` is made of: `‖x_j‖ + Σ |c_k| ‖x_k‖`, where `Σ c_k x_k` comes closest to it. That much can be lost to rounding when it is
+/// projected; a category met once depends on columns that are longer by the root of the number of rows.
+fn reach(cells: &[f64], w: usize, pivots: &[u32], j: usize, norms: &[f64]) -> f64 {
+    let mut c = vec![0.0; pivots.len()];
+    let mut total = norms[j];
+    for a in (0..pivots.len()).rev() {
+        let row = &cells[a * w..(a + 1) * w];
+        let after: f64 = (a + 1..pivots.len()).map(|b| row[pivots[b] as usize] * c[b]).sum();
+        c[a] = (row[j] - after) / row[pivots[a] as usize];
+        total += c[a].abs() * norms[pivots[a] as usize];
+    }
+    if total.is_finite() { total.min(FAR * norms[j]) } else { norms[j] }
 }
 
 fn column_norms(t: &Triangle) -> Vec<f64> {
