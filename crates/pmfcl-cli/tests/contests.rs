@@ -66,8 +66,12 @@ fn a_table_of_classes_too_with_hidden_layers() {
     let answer: Value = serde_json::from_str(&place.ok(run)).unwrap();
     let scores = &answer["tables"][0];
     assert_eq!(scores["rows"].as_array().unwrap().len(), 6);
-    assert!(number(scores, "pmfcl", "mean accuracy") > 0.8);
-    assert!(number(scores, "pmfcl-logistic", "mean accuracy") > 0.8);
+    // The line between the classes moves: one model for all tasks keeps the old, the last task alone is best on the newest.
+    for method in ["pmfcl", "pmfcl-logistic"] {
+        let of = |method, column| number(scores, method, column);
+        assert!(of(method, "mean accuracy") > of("last", "mean accuracy") + 0.1);
+        assert!(of("last", "newest task accuracy") > of(method, "newest task accuracy"));
+    }
 }
 
 #[test]

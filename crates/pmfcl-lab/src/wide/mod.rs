@@ -58,11 +58,11 @@ impl Wide {
     /// # Errors
     /// As [`pmfcl::Summary::from_products`].
     pub fn summary(&self) -> pmfcl::Result<pmfcl::Summary> {
-        pmfcl::Summary::from_products(&self.sums.products())
+        pmfcl::Summary::from_products(&self.sums.products(sums::FLOOR))
     }
 
-    fn solve(&self) -> Result<Vec<f32>, Error> {
-        let summary = self.summary()?;
+    /// Weights of the features from the summary.
+    fn solve(&self, summary: &pmfcl::Summary) -> Result<Vec<f32>, Error> {
         let design = Design::new(
             Basis::default().fix(&[], self.map.width()).map_err(pmfcl::Error::from)?,
             true,
@@ -76,7 +76,7 @@ impl Wide {
             classes: Some(names.clone()),
             ..ClassifierSettings::default()
         })?;
-        let theta = &model.learn_summarized("all", design, &summary, &names, 1.0)?.theta;
+        let theta = &model.learn_summarized("all", design, summary, &names, 1.0)?.theta;
         let features = self.map.width() + 1;
         let mut weights = vec![0.0; features * self.classes];
         for k in 0..self.classes {
@@ -123,7 +123,7 @@ impl Student for Wide {
         let weights = match self.solved.get() {
             Some(weights) => weights,
             None => {
-                let weights = self.solve()?;
+                let weights = self.solve(&self.summary()?)?;
                 self.solved.get_or_init(|| weights)
             }
         };
@@ -197,7 +197,9 @@ mod tests {
                 model.learn(&t.to_string(), rows, &Labels::new(&codes)).expect("finite");
             }
             let theta = &model.model().expect("learned").theta;
-            let weights = wide.solve().expect("solved");
+            // Without the floor, which the other does not have.
+            let exact = pmfcl::Summary::from_products(&wide.sums.products(0.0)).expect("sums");
+            let weights = wide.solve(&exact).expect("solved");
             let largest = weights.iter().fold(0.0_f32, |a, v| a.max(v.abs()));
             for k in 0..3 {
                 for (i, v) in theta.column(k).iter().enumerate() {
@@ -211,6 +213,6 @@ mod tests {
     #[test]
     fn threads_do_not_change_a_bit() {
         let (one, three) = (learned(ClassLoss::Gaussian, 1), learned(ClassLoss::Gaussian, 3));
-        assert_eq!(one.sums.products(), three.sums.products());
+        assert_eq!(one.sums.products(0.0), three.sums.products(0.0));
     }
 }

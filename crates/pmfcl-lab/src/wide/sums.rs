@@ -12,7 +12,7 @@ const TILE: usize = 256;
 
 /// Share of its square that is added to every feature: above what single precision leaves of directions that hardly vary, so
 /// that rounding is never taken for signal. In effect a ridge on features of unit size.
-const FLOOR: f64 = 1e-4;
+pub(super) const FLOOR: f64 = 1e-4;
 
 /// `XᵀX` in square tiles of its upper half, and class sums of the features.
 ///
@@ -86,7 +86,7 @@ impl Sums {
     }
 
     /// The sums, as the library takes them, with a floor under every feature but the intercept, column 0.
-    pub(super) fn products(&self) -> Products {
+    pub(super) fn products(&self, floor: f64) -> Products {
         let m = self.features;
         let mut xx = vec![0.0; m * (m + 1) / 2];
         for (at, tile) in self.tiles.iter().enumerate() {
@@ -101,7 +101,7 @@ impl Sums {
         }
         let mut at = m;
         for width in (1..m).rev() {
-            xx[at] *= 1.0 + FLOOR;
+            xx[at] *= 1.0 + floor;
             at += width;
         }
         Products {
@@ -163,7 +163,7 @@ mod tests {
         let mut sums = Sums::new(m, 2);
         sums.add(&rows[..3 * m], &[0, 1, 1], 2);
         sums.add(&rows[3 * m..], &[1, 0], 2);
-        let products = sums.products();
+        let products = sums.products(FLOOR);
         let mut at = 0;
         for i in 0..m {
             for j in i..m {
