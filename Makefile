@@ -40,10 +40,10 @@ rust-test:
 	else $(CARGO) test --workspace --exclude pmfcl-python --all-features --no-fail-fast --lib --bins --tests; fi
 
 doc-test:
-	$(CARGO) test --workspace --doc
+	$(CARGO) test --workspace --exclude pmfcl-python --all-features --doc
 
 docs:
-	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --quiet
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --all-features --no-deps --quiet
 
 python-lint: $(VENV)/ruff
 	$(VENV)/bin/ruff format --check $(PYTHONS) && $(VENV)/bin/ruff check $(PYTHONS)
