@@ -35,7 +35,6 @@ put("summary", "huge", summary(2, 1, 2.0, [0, 1], 1e200))
 put("summary", "tiny", summary(2, 1, 1e-300, [0, 1], 1e-200))
 
 
-
 def update(form, size, m, p, n, pivots, bound=False):
     """An update of one client without its check number; the target puts the model in."""
     columns = 2 * (m - 1) + 1
