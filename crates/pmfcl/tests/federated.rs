@@ -382,3 +382,60 @@ proptest! {
         prop_assert!(gap < 1e-9, "{}", gap);
     }
 }
+
+#[test]
+fn a_server_started_again_goes_on_where_it_was() {
+    let d = 5;
+    let agreement = agreement(Settings { intercept: true, ..plain() }, d);
+    let all = attendance(4, d, 31);
+    let (mut whole, mut first) = (server(&agreement), server(&agreement));
+    let sent = |(step, client): &(u64, &str), table: &Table| match *client {
+        "ben" => update(&agreement, client, *step, table).in_single().unwrap(),
+        "dan" => update(&agreement, client, *step, table).in_diagonal(&agreement).unwrap(),
+        // A name may look like a path.
+        "eve" => update(&agreement, "eve/2", *step, table),
+        _ => update(&agreement, client, *step, table),
+    };
+    for (key, table) in &all {
+        whole.accept(sent(key, table)).unwrap();
+        if key.0 < 2 {
+            first.accept(sent(key, table)).unwrap();
+        }
+    }
+    let mut again =
+        Server::resume(agreement.clone(), Rules::default(), &first.joint().unwrap()).unwrap();
+    assert_eq!(bits(&theta(&again)), bits(&theta(&first)));
+    assert_eq!(again.clients(), first.clients());
+    for (key, table) in &all {
+        let known = if key.0 < 2 { Receipt::Known } else { Receipt::Accepted };
+        assert_eq!(again.accept(sent(key, table)), Ok(known), "{key:?}");
+    }
+    assert_eq!(bits(&theta(&again)), bits(&theta(&whole)));
+    assert_eq!(again.report().unwrap(), whole.report().unwrap());
+    assert!(!again.is_exact());
+}
+
+#[test]
+fn a_model_that_no_federation_made_is_not_gone_on_with() {
+    let d = 3;
+    let agreement = agreement(plain(), d);
+    let table = Table::noise(20, d, 1, &mut Draw::new(3));
+    let own = Joint::Values(Box::new(learned(plain(), &[table])));
+    let error = Server::resume(agreement, Rules::default(), &own).unwrap_err();
+    assert!(error.to_string().contains("not made by a federation"), "{error}");
+}
+
+#[test]
+fn parameters_that_were_sent_predict_as_the_servers_model() {
+    let (d, mut draw) = (4, Draw::new(37));
+    let settings = Settings { intercept: true, ..plain() };
+    let agreement = agreement(settings, d);
+    let mut server = server(&agreement);
+    server.accept(update(&agreement, "anna", 0, &Table::noise(40, d, 1, &mut draw))).unwrap();
+    let sent = server.broadcast().unwrap();
+    let table = Table::noise(1100, d, 1, &mut draw);
+    let theirs = server.joint().unwrap().decision(table.rows()).unwrap();
+    assert_eq!(agreement.decide(&sent, table.rows()).unwrap(), theirs);
+    let other = pmfcl::federated::Broadcast { model: 1, ..sent };
+    assert!(agreement.decide(&other, table.rows()).is_err());
+}

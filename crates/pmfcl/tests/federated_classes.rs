@@ -203,3 +203,25 @@ fn what_needs_an_order_or_unnamed_classes_is_no_agreement() {
     assert!(a.summarize_labels("x", 0, step.rows(), &Labels::new(&["fox"; 40])).is_err());
     assert!(a.summarize("x", 0, step.rows(), step.rows()).is_err());
 }
+
+#[test]
+fn a_server_started_again_goes_on_in_every_loss_and_clients_predict_as_it_does() {
+    let steps = steps(47);
+    let order: Vec<usize> = (0..steps.len()).collect();
+    for loss in [ClassLoss::Squared, ClassLoss::Gaussian, ClassLoss::Logistic] {
+        let agreement = agreement(settings(loss));
+        let whole = served(&agreement, &steps, &order);
+        let first = served(&agreement, &steps, &order[..5]);
+        let joint = first.joint().unwrap();
+        let mut again = Server::resume(agreement.clone(), Rules::default(), &joint).unwrap();
+        for step in &steps {
+            again.accept(step.sent(&agreement)).unwrap();
+        }
+        let (ours, theirs) = (again.joint().unwrap(), whole.joint().unwrap());
+        let x = steps[0].rows();
+        assert_eq!(ours.decision(x).unwrap(), theirs.decision(x).unwrap(), "{loss:?}");
+        assert_eq!(again.report().unwrap(), whole.report().unwrap(), "{loss:?}");
+        let sent = again.broadcast().unwrap();
+        assert_eq!(agreement.decide(&sent, x).unwrap(), ours.decision(x).unwrap(), "{loss:?}");
+    }
+}

@@ -26,6 +26,7 @@ pub use evaluate::Evaluation;
 pub use gaussian::Gaussian;
 pub use labels::{Label, Labels};
 pub use parts::{ClassifierParts, TaskNote};
+pub(crate) use probability::score;
 pub use report::ClassTask;
 pub use settings::{ClassLoss, ClassifierSettings, Scheme, Shrinkage, Temperature};
 

@@ -4,6 +4,7 @@ use super::{ClassLoss, Classifier, gaussian};
 use crate::error::Result;
 use crate::rows::Rows;
 use crate::summary::dot;
+use crate::theta::Theta;
 
 /// Rows scored at a time: a block of design rows stays in cache.
 const BLOCK: usize = 512;
@@ -17,35 +18,16 @@ impl Classifier {
     /// When nothing has been learned, or the inputs have other columns or values that are not finite.
     pub fn decision(&self, x: Rows<'_>) -> Result<Vec<f64>> {
         let theta = &self.learner.model()?.theta;
-        let (m, columns) = (theta.width(), theta.targets());
-        let binary = self.settings.loss == ClassLoss::Logistic && columns == 1;
-        let absent: Vec<bool> = (0..columns).map(|k| self.is_absent(theta.column(k))).collect();
-        let mut scores = Vec::with_capacity(x.len() * columns);
+        let mut scores = Vec::with_capacity(x.len() * theta.targets());
         let mut from = 0;
         while from < x.len() {
             let to = (from + BLOCK).min(x.len());
             let rows =
                 self.learner.design_rows(x.slice(from, to)).map_err(|e| e.shifted(from as u64))?;
-            for row in rows.chunks_exact(m) {
-                if binary {
-                    scores.push(0.0);
-                }
-                scores.extend((0..columns).map(|k| {
-                    if absent[k] { f64::NEG_INFINITY } else { dot(row, theta.column(k)) }
-                }));
-            }
+            score(self.settings.loss, theta, &rows, &mut scores);
             from = to;
         }
         Ok(scores)
-    }
-
-    /// Whether this column is of a class without rows: its indicator is 0 everywhere, and so is its fit.
-    fn is_absent(&self, column: &[f64]) -> bool {
-        match self.settings.loss {
-            ClassLoss::Squared => column.iter().all(|v| *v == 0.0),
-            ClassLoss::Gaussian => column[0] <= gaussian::NEVER,
-            ClassLoss::Logistic => false,
-        }
     }
 
     /// The class of every row, as a position in [`Classifier::classes`].
@@ -85,6 +67,31 @@ impl Classifier {
             }
         }
         Ok(scores)
+    }
+}
+
+/// Scores of design rows under parameters of a loss, class after class for each row.
+pub(crate) fn score(loss: ClassLoss, theta: &Theta, rows: &[f64], scores: &mut Vec<f64>) {
+    let columns = theta.targets();
+    let binary = loss == ClassLoss::Logistic && columns == 1;
+    let absent: Vec<bool> = (0..columns).map(|k| is_absent(loss, theta.column(k))).collect();
+    for row in rows.chunks_exact(theta.width()) {
+        if binary {
+            scores.push(0.0);
+        }
+        let own = |k: usize| {
+            if absent[k] { f64::NEG_INFINITY } else { dot(row, theta.column(k)) }
+        };
+        scores.extend((0..columns).map(own));
+    }
+}
+
+/// Whether this column is of a class without rows: its indicator is 0 everywhere, and so is its fit.
+fn is_absent(loss: ClassLoss, column: &[f64]) -> bool {
+    match loss {
+        ClassLoss::Squared => column.iter().all(|v| *v == 0.0),
+        ClassLoss::Gaussian => column[0] <= gaussian::NEVER,
+        ClassLoss::Logistic => false,
     }
 }
 

@@ -9,7 +9,8 @@ use crate::rows::Rows;
 use crate::solve::Model;
 use crate::summary::{Summary, pool};
 
-/// The joint model: an ordinary learner or classifier, one task for each client and step, named `client/step`.
+/// The joint model: an ordinary learner or classifier, one task for each client and step, named `client/step`, and
+/// `client/step (diagonal)` where only a diagonal bound of it was sent.
 #[derive(Debug, Clone)]
 pub enum Joint {
     /// Of values.
@@ -158,7 +159,7 @@ fn records(server: &Server) -> Vec<TaskRecord> {
     }
     let factors = server.rules.factors(&samples);
     let record = |update: &Update| TaskRecord {
-        name: format!("{}/{}", update.client, update.step),
+        name: update.task(),
         samples: update.samples(),
         rank: update.summary.rank(),
         weight: factors[place(update)],

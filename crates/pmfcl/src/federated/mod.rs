@@ -25,7 +25,9 @@
 mod agreement;
 mod broadcast;
 mod bytes;
+mod decide;
 mod joint;
+mod memory;
 pub mod paper;
 mod refused;
 mod rules;

@@ -74,6 +74,18 @@ pub enum Refused {
 }
 
 impl Refused {
+    /// Who sent it, where that could be read.
+    pub fn client(&self) -> Option<&str> {
+        match self {
+            Self::TooLarge { .. } | Self::Bytes { .. } => None,
+            Self::Stranger { client }
+            | Self::WrongModel { client, .. }
+            | Self::Replaced { client, .. }
+            | Self::Samples { client, .. }
+            | Self::Implausible { client, .. } => Some(client),
+        }
+    }
+
     pub(super) fn bytes(reason: impl Into<String>) -> Self {
         Self::Bytes { reason: reason.into() }
     }

@@ -97,8 +97,7 @@ impl Server {
         self.rules.check(&self.agreement, &update)?;
         let key = (update.client.clone(), update.step);
         match self.register.get(&key) {
-            // Compared as bytes: zeros of either sign are told apart as the sender's bytes are.
-            Some(held) if held.to_bytes() == update.to_bytes() => Ok(Receipt::Known),
+            Some(held) if held.is_same(&update) => Ok(Receipt::Known),
             Some(_) => Err(Refused::Replaced { client: key.0, step: key.1 }),
             None => {
                 self.register.insert(key, update);

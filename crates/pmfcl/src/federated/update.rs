@@ -212,6 +212,14 @@ impl Update {
         self.form
     }
 
+    /// Whether both stand for the same step in the same numbers, however these were sent. Zeros of either sign are told
+    /// apart, as the bytes are.
+    pub(super) fn is_same(&self, other: &Update) -> bool {
+        self.form == other.form
+            && self.bound == other.bound
+            && self.summary.to_bytes() == other.summary.to_bytes()
+    }
+
     /// How its numbers are sent.
     pub fn numbers(&self) -> Numbers {
         self.numbers
