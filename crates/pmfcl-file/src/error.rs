@@ -36,6 +36,9 @@ pub enum FileError {
     /// The system refuses.
     #[error("{path}: {what}", path = .0.display(), what = .1)]
     Io(PathBuf, String),
+    /// A server is started on a file of another one.
+    #[error("{path}: this is the model of another federation (other columns, basis, loss or classes); name another file", path = .0.display())]
+    OtherFederation(PathBuf),
     /// The learner refuses.
     #[error(transparent)]
     Core(#[from] pmfcl::Error),

@@ -28,6 +28,7 @@ mod digest;
 mod error;
 mod layout;
 mod model;
+mod register;
 mod schema;
 mod seal;
 mod settings;
@@ -39,6 +40,7 @@ mod written;
 
 pub use error::FileError;
 pub use model::{Learned, Model};
+pub use register::Register;
 pub use schema::{Column, ColumnKind, Input, Others, Schema};
 pub use store::{Access, Change, ModelFile, Result, Store};
 #[doc(hidden)]

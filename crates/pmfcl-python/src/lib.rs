@@ -8,10 +8,12 @@
 //! | `table`, `arrow` | the caller's numbers, without a copy where they are row-major already |
 //! | `call` | work outside the lock: panics and errors become exceptions, Ctrl-C is heard |
 //! | `summary` | `Summary` |
+//! | `federation` | what clients and server of a federation agree on, and the server |
 //! | `model`, `hindsight`, `look`, `file` | `Model`: learning and predicting; another mind; what can be seen; bytes and files |
 
 mod arrow;
 mod call;
+mod federation;
 mod file;
 mod hindsight;
 mod look;
@@ -26,5 +28,8 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<summary::PySummary>()?;
     module.add_class::<model::PyModel>()?;
+    module.add_class::<federation::PyAgreement>()?;
+    module.add_class::<federation::PyServer>()?;
+    module.add("RefusedError", module.py().get_type::<federation::RefusedError>())?;
     module.add_function(wrap_pyfunction!(arrow::arrow_table, module)?)
 }

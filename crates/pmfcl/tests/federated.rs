@@ -413,6 +413,15 @@ fn a_server_started_again_goes_on_where_it_was() {
     assert_eq!(bits(&theta(&again)), bits(&theta(&whole)));
     assert_eq!(again.report().unwrap(), whole.report().unwrap());
     assert!(!again.is_exact());
+    // What an update can take at most is known beforehand, and no update of these is larger.
+    let table = Table::noise(50, d, 1, &mut Draw::new(2));
+    let long = "n".repeat(255);
+    let whole = update(&agreement, &long, 0, &table);
+    assert_eq!(whole.nbytes(), agreement.most_bytes(UpdateForm::Exact, false));
+    let short = whole.clone().in_single().unwrap();
+    assert_eq!(short.nbytes(), agreement.most_bytes(UpdateForm::Exact, true));
+    let diagonal = whole.in_diagonal(&agreement).unwrap();
+    assert_eq!(diagonal.nbytes(), agreement.most_bytes(UpdateForm::Diagonal, false));
 }
 
 #[test]

@@ -14,7 +14,7 @@ use crate::solve::{Model, Outcome, Penalty};
 use crate::summary::{Design, Summarizer, Summary};
 use crate::theta::Theta;
 
-use super::update::{Bound, Update};
+use super::update::{Bound, Numbers, Update, UpdateForm};
 
 /// What is learned.
 #[derive(Debug, Clone, PartialEq)]
@@ -154,6 +154,16 @@ impl Agreement {
             Goal::Values { .. } => &[],
             Goal::Classes(settings) => settings.classes.as_deref().unwrap_or_default(),
         }
+    }
+
+    /// Most bytes an update can take; known before any row is looked at.
+    pub fn most_bytes(&self, form: UpdateForm, single: bool) -> usize {
+        let (m, p) = (self.design.width(), self.targets());
+        let numbers = if single { Numbers::Single } else { Numbers::Double };
+        let moments = 1 + 2 * (m - usize::from(self.design.intercept()));
+        let counts = self.class_names().len();
+        let bound = if self.is_bounded() { 16 + 8 * (counts + moments) } else { 0 };
+        Update::most_bytes((m, p), bound, form, numbers)
     }
 
     /// What a client sends for one step of values.

@@ -13,7 +13,7 @@
 //! rank and by packing. A transport that compresses everything may do so with these bytes too.
 
 use super::refused::Refused;
-use super::update::{Bound, Numbers, Update, UpdateForm, is_name};
+use super::update::{Bound, LONGEST_NAME, Numbers, Update, UpdateForm, is_name};
 use crate::summary::{Summary, crc32};
 
 const MAGIC: &[u8; 4] = b"PMFU";
@@ -74,6 +74,22 @@ impl Update {
         };
         let rows: usize = s.iter().enumerate().map(|(i, (_, r, _))| sent(i, r.len())).sum();
         HEADER + self.client.len() + bound + 4 * s.rank() + rows + 16 * s.targets() + 4
+    }
+
+    /// Most bytes an update can take under an agreement: that of rows of full rank.
+    pub(super) fn most_bytes(
+        (m, p): (usize, usize),
+        bound: usize,
+        form: UpdateForm,
+        numbers: Numbers,
+    ) -> usize {
+        let cells = match form {
+            UpdateForm::Exact => m * (m + 1) / 2,
+            UpdateForm::Diagonal => m,
+        };
+        // The first row is always in double precision.
+        let rows = width(numbers) * (cells + m * p) + (8 - width(numbers)) * (m + p);
+        HEADER + LONGEST_NAME + bound + 4 * m + rows + 16 * p + 4
     }
 
     /// Reads what [`Update::to_bytes`] wrote. `most` bounds the bytes, and the numbers they unpack to.

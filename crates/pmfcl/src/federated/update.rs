@@ -5,7 +5,7 @@ use crate::solve::{Penalty, solve};
 use crate::summary::Summary;
 
 /// Longest name of a client, in bytes.
-const LONGEST_NAME: usize = 255;
+pub(super) const LONGEST_NAME: usize = 255;
 
 /// How much of the curvature is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
