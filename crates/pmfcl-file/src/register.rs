@@ -58,6 +58,15 @@ impl Model {
         Ok(Self { schema: self.schema, learned })
     }
 
+    /// The joint model of a federation, with the names of its columns.
+    pub fn joint(schema: Schema, joint: Joint) -> Self {
+        let learned = match joint {
+            Joint::Values(learner) => Learned::Regression(learner),
+            Joint::Classes(classifier) => Learned::Classification(classifier),
+        };
+        Self { schema, learned }
+    }
+
     /// What clients and server of a federation hold in common, of a model whose design is fixed.
     ///
     /// # Errors
@@ -123,11 +132,7 @@ impl Register {
     /// # Errors
     /// When nothing has been accepted.
     pub fn model(&self) -> Result<Model> {
-        let learned = match self.server.joint()? {
-            Joint::Values(learner) => Learned::Regression(learner),
-            Joint::Classes(classifier) => Learned::Classification(classifier),
-        };
-        Ok(Model { schema: self.schema.clone(), learned })
+        Ok(Model::joint(self.schema.clone(), self.server.joint()?))
     }
 
     /// Solves, and writes register and model to the file in one transaction.

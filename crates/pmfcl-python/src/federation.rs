@@ -1,11 +1,14 @@
 //! Many clients, one model: what they agree on, and the server that adds up what they send.
 
 use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
 
 use numpy::{PyArray2, PyReadonlyArray1};
 use pmfcl::Labels;
-use pmfcl::federated::{Agreement, Broadcast, Receipt, Refused, Rules, Server, Update, UpdateForm};
-use pmfcl_file::{Learned, Model, Register};
+use pmfcl::federated::{
+    Agreement, Broadcast, ClientStep, Receipt, Refused, Rules, Server, Update, UpdateForm,
+};
+use pmfcl_file::{Model, Register, Schema};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
@@ -176,29 +179,33 @@ impl PyAgreement {
 }
 
 /// A server, its memory a model file where it has a path.
-#[pyclass(name = "FederatedServer", module = "pmfcl._core")]
+#[pyclass(name = "FederatedServer", module = "pmfcl._core", frozen)]
 pub(crate) struct PyServer {
-    kept: Kept,
+    // One call at a time: an open file is not for several threads.
+    kept: Mutex<Kept>,
 }
 
 enum Kept {
     File(Box<Register>),
-    Memory(Box<Server>, Box<Model>),
+    Memory(Box<Server>, Schema),
+}
+
+impl Kept {
+    fn server(&mut self) -> &mut Server {
+        match self {
+            Self::File(register) => register.server_mut(),
+            Self::Memory(server, _) => server,
+        }
+    }
 }
 
 impl PyServer {
-    fn server(&self) -> &Server {
-        match &self.kept {
-            Kept::File(register) => register.server(),
-            Kept::Memory(server, _) => server,
-        }
-    }
-
-    fn server_mut(&mut self) -> &mut Server {
-        match &mut self.kept {
-            Kept::File(register) => register.server_mut(),
-            Kept::Memory(server, _) => server,
-        }
+    fn with<T: Send>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce(&mut Kept) -> PyResult<T> + Send,
+    ) -> PyResult<T> {
+        outside(py, || work(&mut self.kept.lock().unwrap_or_else(PoisonError::into_inner)))
     }
 }
 
@@ -219,91 +226,89 @@ impl PyServer {
             })?)),
             None => {
                 let server = Server::new(agreement.agreement.clone(), rules).map_err(raised)?;
-                Kept::Memory(Box::new(server), Box::new(agreement.model.clone()))
+                Kept::Memory(Box::new(server), agreement.model.schema.clone())
             }
         };
-        Ok(Self { kept })
+        Ok(Self { kept: Mutex::new(kept) })
     }
 
     /// Takes an upload: client, step, samples, and whether it is new. What is refused raises, and changes nothing.
-    fn accept(&mut self, py: Python<'_>, bytes: &[u8]) -> PyResult<(String, u64, f64, bool)> {
-        let server = self.server_mut();
-        let most = server.rules().most_bytes;
-        let taken = outside(py, || {
-            Ok(Update::from_bytes(bytes, most).and_then(|update| {
-                let facts = (update.client().to_owned(), update.step(), update.samples());
-                let receipt = server.accept(update)?;
-                Ok((facts.0, facts.1, facts.2, receipt == Receipt::Accepted))
+    fn accept(&self, py: Python<'_>, bytes: &[u8]) -> PyResult<(String, u64, f64, bool)> {
+        let taken = self.with(py, |kept| {
+            let server = kept.server();
+            let read = Update::from_bytes(bytes, server.rules().most_bytes);
+            Ok(read.and_then(|update| {
+                let (client, step) = (update.client().to_owned(), update.step());
+                let samples = update.samples();
+                Ok((client, step, samples, server.accept(update)? == Receipt::Accepted))
             }))
         })?;
         taken.map_err(|refused| refusal(py, &refused))
     }
 
     /// Everything accepted: client, step, samples, bytes.
-    fn updates(&self) -> Vec<(String, u64, f64, usize)> {
+    fn updates(&self, py: Python<'_>) -> PyResult<Vec<(String, u64, f64, usize)>> {
         let line = |u: &Update| (u.client().to_owned(), u.step(), u.samples(), u.nbytes());
-        self.server().updates().map(line).collect()
+        self.with(py, |kept| Ok(kept.server().updates().map(line).collect()))
     }
 
     /// Takes a client out; how many updates went.
-    fn remove_client(&mut self, client: &str) -> usize {
-        self.server_mut().remove_client(client)
+    fn remove_client(&self, py: Python<'_>, client: &str) -> PyResult<usize> {
+        self.with(py, |kept| Ok(kept.server().remove_client(client)))
     }
 
     /// Takes one step of a client out.
-    fn remove(&mut self, client: &str, step: u64) -> bool {
-        self.server_mut().remove(client, step)
+    fn remove(&self, py: Python<'_>, client: &str, step: u64) -> PyResult<bool> {
+        self.with(py, |kept| Ok(kept.server().remove(client, step)))
     }
 
     /// Whether no update is a diagonal bound.
     #[getter]
-    fn is_exact(&self) -> bool {
-        self.server().is_exact()
+    fn is_exact(&self, py: Python<'_>) -> PyResult<bool> {
+        self.with(py, |kept| Ok(kept.server().is_exact()))
     }
 
     /// The parameters, to be sent to all.
     fn broadcast<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
-        let sent = outside(py, || self.server().broadcast().map_err(raised))?;
+        let sent = self.with(py, |kept| kept.server().broadcast().map_err(raised))?;
         Ok(PyBytes::new(py, &sent.to_bytes()))
     }
 
     /// The joint model.
     fn model(&self, py: Python<'_>) -> PyResult<PyModel> {
-        let model = outside(py, || match &self.kept {
+        let model = self.with(py, |kept| match kept {
             Kept::File(register) => register.model().map_err(raised_by_file),
-            Kept::Memory(server, agreed) => {
-                use pmfcl::federated::Joint;
-                let learned = match server.joint().map_err(raised)? {
-                    Joint::Values(learner) => Learned::Regression(learner),
-                    Joint::Classes(classifier) => Learned::Classification(classifier),
-                };
-                Ok(Model { schema: agreed.schema.clone(), learned })
+            Kept::Memory(server, schema) => {
+                Ok(Model::joint(schema.clone(), server.joint().map_err(raised)?))
             }
         })?;
         Ok(PyModel::new(model))
     }
 
     /// Writes register and model to the file.
-    fn commit(&mut self, py: Python<'_>) -> PyResult<PyModel> {
-        let Kept::File(register) = &mut self.kept else {
-            return Err(PyTypeError::new_err("this server has no file; give it a path"));
-        };
-        Ok(PyModel::new(outside(py, || register.commit().map_err(raised_by_file))?))
+    fn commit(&self, py: Python<'_>) -> PyResult<PyModel> {
+        let model = self.with(py, |kept| match kept {
+            Kept::File(register) => register.commit().map_err(raised_by_file),
+            Kept::Memory(..) => {
+                Err(PyTypeError::new_err("this server has no file; give it a path"))
+            }
+        })?;
+        Ok(PyModel::new(model))
     }
 
     /// Every client and step: what it has lost under the joint model, or a bound on that.
-    fn report(
-        &self,
-        py: Python<'_>,
-    ) -> PyResult<Vec<(String, u64, f64, Option<f64>, Option<f64>)>> {
-        let entries = outside(py, || self.server().report().map_err(raised))?;
-        let line = |entry: pmfcl::federated::ClientStep| {
+    fn report(&self, py: Python<'_>) -> PyResult<Vec<Line>> {
+        let entries = self.with(py, |kept| kept.server().report().map_err(raised))?;
+        let line = |entry: ClientStep| {
             let report = entry.report;
             (entry.client, entry.step, report.samples, report.forgetting, report.bound)
         };
         Ok(entries.into_iter().map(line).collect())
     }
 }
+
+/// Client, step, samples, forgetting, bound.
+type Line = (String, u64, f64, Option<f64>, Option<f64>);
 
 fn ruled(given: &Bound<'_, PyDict>) -> PyResult<Rules> {
     let mut rules = Rules::default();

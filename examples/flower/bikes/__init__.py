@@ -1,0 +1,1 @@
+"""Bike rentals at three places, one exact model."""

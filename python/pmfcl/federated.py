@@ -1,0 +1,249 @@
+"""Many clients, one model: rows stay where they are, summaries of them are added up.
+
+One round gives the model that pooling all rows of all clients would give. Nothing here sends anything: `Agreement.summarize`
+makes the bytes a client uploads, `Server.accept` takes them, over whatever transport there is (`pmfcl.flower` is one).
+
+>>> from pmfcl import ContinualRegressor
+>>> from pmfcl.federated import Agreement, Server
+>>> agreement = Agreement(ContinualRegressor(ridge=0.0), features=1)
+>>> server = Server(agreement)
+>>> for client, X, y in [("north", [[1.0], [2.0]], [2.0, 4.0]), ("south", [[3.0], [4.0]], [6.0, 8.0])]:
+...     receipt = server.accept(agreement.summarize(client, 0, X, y))
+>>> server.model().predict([[5.0]]).round(6)
+array([10.])
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.utils.multiclass import unique_labels
+
+from . import _core, _inputs
+from ._classifier import ContinualClassifier
+from ._labels import Classes, name_of
+from ._regressor import ContinualRegressor
+
+Refused = _core.RefusedError
+
+# Most bytes of an upload, unless said otherwise.
+MOST_BYTES = 256 << 20
+
+
+class Receipt(NamedTuple):
+    """What became of an upload: `new` is False where the server had it already, number for number."""
+
+    client: str
+    step: int
+    samples: float
+    new: bool
+
+
+class Held(NamedTuple):
+    """One upload in the server's register."""
+
+    client: str
+    step: int
+    samples: float
+    nbytes: int
+
+
+class Lost(NamedTuple):
+    """What a client's step has lost under the joint model; None where only a bound is known."""
+
+    client: str
+    step: int
+    samples: float
+    forgetting: float | None
+    bound: float | None
+
+
+class Agreement:
+    """What clients and server hold in common before the first step: loss, columns, basis, classes.
+
+    Parameters
+    ----------
+    estimator : ContinualRegressor or ContinualClassifier
+        Unfitted; its parameters are those of the joint model. Tasks are weighed by samples, or all the same.
+    features : int or list of str
+        How many columns there are, or their names; then tables of clients must have these.
+    targets : list of str, optional
+        Names of what is predicted; one target "y" by default.
+    classes : list, optional
+        All classes there will ever be: clients see some of them each.
+    rows : table, optional
+        Rows all may see, from which a basis with ranges or centres ("rbf", "spline", …) takes them.
+    """
+
+    def __init__(self, estimator, features, targets=None, classes=None, rows=None):
+        template = clone(estimator)
+        if isinstance(features, int | np.integer):
+            template.n_features_in_ = int(features)
+        else:
+            names = [str(name) for name in features]
+            template.n_features_in_ = len(names)
+            template.feature_names_in_ = np.array(names, dtype=object)
+        settings = {**template._settings(), "memory": "ledger"}
+        if isinstance(template, ContinualClassifier):
+            if classes is None:
+                raise ValueError("name all classes: clients see some of them each")
+            known = Classes()
+            names = known.add(unique_labels(np.asarray(classes)))
+            target = template._target_names(None if targets is None else list(targets), 1)[0]
+            model = _core.Model.classification(template._feature_names(), target, settings, names)
+            template._classes = known
+        else:
+            if classes is not None:
+                raise ValueError("a regressor has no classes; ContinualClassifier does")
+            count = 1 if targets is None else len(targets)
+            names = template._target_names(None if targets is None else list(targets), count)
+            model = _core.Model.regression(template._feature_names(), names, settings)
+            template._flat = count == 1
+        if rows is not None:
+            rows = _inputs.rows(template, rows, reset=False)
+        self._core = _core.Agreement.found(model, rows)
+        self._template = template
+
+    @classmethod
+    def from_bytes(cls, data):
+        """What `to_bytes` gave, at another place."""
+        agreement = cls.__new__(cls)
+        agreement._core = _core.Agreement.from_bytes(bytes(data))
+        model = agreement._core.model()
+        kind = ContinualClassifier if "curvature" in model.facts() else ContinualRegressor
+        agreement._template = kind._of(model, "the agreement")
+        del agreement._template._model
+        return agreement
+
+    def to_bytes(self):
+        """As bytes, to be sent to clients."""
+        return self._core.to_bytes()
+
+    def __reduce__(self):
+        return (type(self).from_bytes, (self.to_bytes(),))
+
+    def __eq__(self, other):
+        return isinstance(other, Agreement) and self.fingerprint == other.fingerprint
+
+    def __hash__(self):
+        return hash(self.fingerprint)
+
+    @property
+    def fingerprint(self):
+        """A number that differs where loss, basis, columns or classes differ."""
+        return self._core.fingerprint
+
+    def most_bytes(self, form="exact", numbers="double"):
+        """Most bytes an update can take; known before any row is looked at."""
+        return self._core.most_bytes(form, numbers)
+
+    def summarize(self, client, step, X, y, *, form="exact", numbers="double"):
+        """What `client` uploads for the rows of one step, as bytes.
+
+        `form="diagonal"` sends 2m numbers instead of m²/2: the bound on forgetting stays, the model is no longer that of pooled
+        rows. `numbers="single"` halves the bytes and keeps six digits.
+        """
+        X = _inputs.rows(self._template, X, reset=False)
+        if isinstance(self._template, ContinualRegressor):
+            y, _, _ = self._template._targets(y, X, None)
+            return self._core.summarize(str(client), step, X, y, form, numbers)
+        labels, _ = self._template._labels(y, X, None)
+        values, codes = np.unique(labels, return_inverse=True)
+        codes = np.ascontiguousarray(codes, dtype=np.uint32)
+        names = [name_of(value) for value in values]
+        return self._core.summarize_classes(str(client), step, X, codes, names, form, numbers)
+
+    def predict(self, sent, X):
+        """Numbers or classes of rows under parameters the server sent (`Server.broadcast`)."""
+        out = self._core.decide(bytes(sent), _inputs.rows(self._template, X, reset=False))
+        if isinstance(self._template, ContinualRegressor):
+            return out[:, 0] if self._template._flat else out
+        return self._template._classes.inside(self._core.model().classes())[out.argmax(axis=1)]
+
+    def _estimator(self, model):
+        """The estimator of a model of this agreement."""
+        estimator = type(self._template)()
+        estimator._take(model)
+        if isinstance(estimator, ContinualClassifier):
+            # The caller's own labels, not those guessed from a file.
+            estimator._classes.by_name = dict(self._template._classes.by_name)
+        return estimator
+
+
+class Server:
+    """Holds what clients have sent, by client and step, and makes the model from it.
+
+    Parameters
+    ----------
+    agreement : Agreement
+    path : path, optional
+        A model file to keep everything in. If it is there, the server goes on where it was; `commit` writes it.
+    least_samples, most_samples : float
+        Fewest and most samples of an upload. More than there are columns keeps single rows from showing.
+    most_bytes : int
+        Most bytes of an upload.
+    clients : list of str, optional
+        Who may send; anyone by default.
+    most_share : float, optional
+        Most of all weight a client may have; off by default.
+    weighted : bool
+        Whether samples may carry weights, so that fewer than the rank can be right.
+    """
+
+    def __init__(
+        self,
+        agreement,
+        path=None,
+        *,
+        least_samples=1.0,
+        most_samples=1e12,
+        most_bytes=MOST_BYTES,
+        clients=None,
+        most_share=None,
+        weighted=False,
+    ):
+        rules = {
+            "least_samples": float(least_samples),
+            "most_samples": float(most_samples),
+            "most_bytes": int(most_bytes),
+            "roster": None if clients is None else [str(client) for client in clients],
+            "most_share": most_share,
+            "weighted": bool(weighted),
+        }
+        self.agreement = agreement
+        self._core = _core.FederatedServer(agreement._core, path, rules)
+
+    def accept(self, update):
+        """Takes an upload. Raises `Refused`, with the client's name as `client`, and is then what it was."""
+        return Receipt(*self._core.accept(bytes(update)))
+
+    def held(self):
+        """Everything accepted, by client and step."""
+        return [Held(*line) for line in self._core.updates()]
+
+    def remove(self, client, step=None):
+        """Takes a client out, or one of its steps, as if it had never been there; returns how many uploads went."""
+        if step is None:
+            return self._core.remove_client(str(client))
+        return int(self._core.remove(str(client), step))
+
+    @property
+    def is_exact(self):
+        """Whether the model is that of pooled rows: no upload was a diagonal bound."""
+        return self._core.is_exact
+
+    def model(self):
+        """The joint model, an estimator with one task "client/step" for each upload."""
+        return self.agreement._estimator(self._core.model())
+
+    def commit(self):
+        """Writes everything to the file in one transaction, and returns the joint model."""
+        return self.agreement._estimator(self._core.commit())
+
+    def broadcast(self):
+        """The parameters as bytes, to be sent to all; `Agreement.predict` uses them."""
+        return self._core.broadcast()
+
+    def forgetting(self):
+        """What every step of every client has lost under the joint model, or a bound on that."""
+        return [Lost(*line) for line in self._core.report()]

@@ -1,0 +1,174 @@
+"""Clients that send summaries, without a network: the model is that of pooled rows, and what cannot be is refused."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from pmfcl import ContinualClassifier, ContinualRegressor, load
+from pmfcl.federated import Agreement, Refused, Server
+from sklearn.linear_model import Ridge
+
+RIDGE = 1e-3
+
+
+def rows(seed, n=40, d=4):
+    """Rows of a client with a mind of its own."""
+    draw = np.random.default_rng(seed)
+    X = draw.normal(size=(n, d))
+    return X, X @ np.arange(1.0, d + 1) + 0.1 * draw.normal(size=n) + seed
+
+
+def stream(absent=0.2):
+    """Uploads of six clients over four steps, some absent, one late."""
+    draw = np.random.default_rng(7)
+    for step in range(4):
+        for client in range(6):
+            if draw.uniform() >= absent and not (client == 5 and step < 2):
+                yield f"c{client}", step, *rows(10 * step + client)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_model_is_that_of_pooled_rows_in_any_order(seed):
+    agreement = Agreement(ContinualRegressor(ridge=RIDGE), 4)
+    server = Server(agreement)
+    sent = list(stream())
+    assert len(sent) < 22
+    for i in np.random.default_rng(seed).permutation(len(sent)):
+        client, step, X, y = sent[i]
+        receipt = server.accept(agreement.summarize(client, step, X, y))
+        assert receipt == (client, step, 40, True)
+        assert not server.accept(agreement.summarize(client, step, X, y)).new
+    X, y = np.vstack([x for _, _, x, _ in sent]), np.concatenate([y for *_, y in sent])
+    pooled = Ridge(alpha=RIDGE * len(y)).fit(X, y)
+    joint = server.model()
+    np.testing.assert_allclose(joint.predict(X), pooled.predict(X), rtol=0, atol=1e-9 * y.std())
+    np.testing.assert_array_equal(agreement.predict(server.broadcast(), X), joint.predict(X))
+    assert server.is_exact
+    lost = server.forgetting()
+    assert [line.client for line in lost] == sorted(line.client for line in lost)
+    assert all(line.forgetting >= 0 for line in lost)
+
+
+def test_a_client_that_is_removed_was_never_there():
+    agreement = Agreement(ContinualRegressor(ridge=RIDGE), 4)
+    server, without = Server(agreement), Server(agreement)
+    for client, step, X, y in stream():
+        update = agreement.summarize(client, step, X, y)
+        server.accept(update)
+        if client != "c2":
+            without.accept(update)
+    assert server.remove("c2") > 1
+    assert server.broadcast() == without.broadcast()
+    held = server.held()[0]
+    assert server.remove(held.client, held.step) == 1
+    assert server.remove(held.client, held.step) == 0
+
+
+def test_classes_between_clients_that_see_some_of_them():
+    draw = np.random.default_rng(3)
+    centres = draw.normal(size=(3, 4)) * 3
+    labels = np.array(["ant", "bee", "cow"])
+    for loss in ("gaussian", "squared", "logistic"):
+        agreement = Agreement(ContinualClassifier(loss=loss), 4, classes=labels)
+        server, X, y = Server(agreement), [], []
+        for client in range(3):
+            codes = (client + draw.integers(0, 2, size=50)) % 3
+            x = centres[codes] + draw.normal(size=(50, 4))
+            server.accept(agreement.summarize(client, 0, x, labels[codes]))
+            X, y = [*X, x], [*y, labels[codes]]
+        X, y = np.vstack(X), np.concatenate(y)
+        joint = server.model()
+        if loss != "logistic":
+            pooled = ContinualClassifier(loss=loss).fit(X, y)
+            np.testing.assert_allclose(joint.decision_function(X), pooled.decision_function(X), atol=1e-9)
+        assert joint.score(X, y) > 0.9
+        assert list(agreement.predict(server.broadcast(), X)) == list(joint.predict(X))
+        with pytest.raises(ValueError, match="dog"):
+            agreement.summarize("c", 1, X[:2], ["dog", "ant"])
+
+
+def test_a_server_goes_on_from_its_file(tmp_path):
+    path = tmp_path / "joint.pmf"
+    agreement = Agreement(ContinualRegressor(basis="rbf:5", ridge=RIDGE), ["a", "b"], ["sold"], rows=rows(1, d=2)[0])
+    agreement = pickle.loads(pickle.dumps(agreement))
+    server = Server(agreement, path)
+    X, y = rows(2, d=2)
+    server.accept(agreement.summarize("north", 0, pd.DataFrame(X, columns=["a", "b"]), y))
+    first = server.commit()
+    server.accept(agreement.summarize("south", 0, *rows(3, d=2)))  # not committed: it was never there
+    with pytest.raises(BlockingIOError):
+        Server(agreement, path)
+    del server
+    again = Server(agreement, path)
+    assert [line[:2] for line in again.held()] == [("north", 0)]
+    np.testing.assert_array_equal(again.model().predict(X), first.predict(X))
+    again.accept(agreement.summarize("south", 0, *rows(3, d=2)))
+    joint = again.commit()
+    del again
+    kept = load(path)
+    assert [task["name"] for task in kept.tasks_] == ["north/0", "south/0"]
+    np.testing.assert_array_equal(kept.predict(X), joint.predict(X))
+    with pytest.raises(ValueError, match="another federation"):
+        Server(Agreement(ContinualRegressor(), ["a", "b"], ["sold"]), path)
+
+
+def test_bad_uploads_are_refused_by_name_and_change_nothing():
+    agreement = Agreement(ContinualRegressor(ridge=RIDGE), 4)
+    other = Agreement(ContinualRegressor(basis="poly:2"), 4)
+    server = Server(agreement, least_samples=10, most_samples=1000, most_bytes=2000, clients=["north", "south"])
+    good = agreement.summarize("north", 0, *rows(1))
+    server.accept(good)
+    before = server.broadcast()
+    flipped = bytearray(agreement.summarize("south", 0, *rows(2)))
+    flipped[60] ^= 1
+    bad = {
+        "not an update": b"nonsense" * 20,
+        "check number": bytes(flipped),
+        "takes": good * 20,
+        "roster": agreement.summarize("east", 0, *rows(2)),
+        "at least 10": agreement.summarize("south", 0, *rows(2, n=9)),
+        "at most 1000": agreement.summarize("south", 0, *rows(2, n=1001)),
+        "another model": other.summarize("south", 0, *rows(2)),
+        "already": agreement.summarize("north", 0, *rows(5)),
+    }
+    for text, upload in bad.items():
+        with pytest.raises(Refused, match=text) as refused:
+            server.accept(upload)
+        named = {"not an update": None, "check number": None, "takes": None, "already": "north", "roster": "east"}
+        assert refused.value.client == named.get(text, "south")
+    assert server.broadcast() == before
+    X, y = rows(3)
+    X[3, 2] = np.nan
+    with pytest.raises(ValueError, match="row 3"):
+        agreement.summarize("south", 0, X, y)
+
+
+def test_smaller_uploads_and_what_they_cost():
+    agreement = Agreement(ContinualRegressor(ridge=RIDGE), 40)
+    X, y = rows(1, n=200, d=40)
+    sizes = {}
+    for form, numbers in [("exact", "double"), ("exact", "single"), ("diagonal", "double")]:
+        update = agreement.summarize("c", 0, X, y, form=form, numbers=numbers)
+        assert len(update) <= agreement.most_bytes(form, numbers)
+        server = Server(agreement)
+        server.accept(update)
+        assert server.is_exact == (form == "exact")
+        sizes[form, numbers] = len(update)
+    assert sizes["exact", "single"] < 0.56 * sizes["exact", "double"]
+    assert sizes["diagonal", "double"] < 0.2 * sizes["exact", "double"]
+    few = agreement.summarize("c", 0, X[:3], y[:3])  # three rows are three rows, not a triangle
+    assert len(few) < 1500
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ((ContinualClassifier(), 4), "classes"),
+        ((ContinualRegressor(prefer="decay:0.5"), 4), "order"),
+        ((ContinualRegressor(basis="rbf:4"), 4), "rows"),
+    ],
+)
+def test_what_is_no_agreement(arguments, text):
+    with pytest.raises(ValueError, match=text):
+        Agreement(*arguments)
