@@ -101,6 +101,10 @@ def client_app(load, *, name=None, test=None, form="exact", numbers="double", mo
         content = {ARRAYS: ArrayRecord(updates), METRICS: metrics, CONFIG: ConfigRecord({"client": client})}
         return Message(RecordDict(content), reply_to=message)
 
+    @app.query()
+    def query(message, context):
+        return Message(RecordDict({CONFIG: ConfigRecord({"client": named(context)})}), reply_to=message)
+
     @app.evaluate()
     def evaluate(message, context):
         arrays, step = message.content[ARRAYS], message.content[CONFIG]["step"]
@@ -166,7 +170,7 @@ class PmfStrategy(Strategy):
     min_nodes : int
         Nodes to wait for before a step.
     wait : float
-        Seconds to wait for them; then the step begins with those there are.
+        Seconds to wait for them; then the step begins with those there are. Also for their names, after a restart.
     evaluate : bool
         Whether clients score the new model on rows of their own after each step.
     rules : as for `pmfcl.federated.Server`: least_samples, most_samples, most_bytes, clients, most_share.
@@ -200,13 +204,12 @@ class PmfStrategy(Strategy):
 
     def configure_train(self, server_round, arrays, config, grid):
         """A message to every node there is: the step, and which steps of its client the server has."""
-        step = self.step(server_round)
-        messages = []
-        for node in self._nodes(grid):
-            told = dict(config)
-            told["step"] = step
+        step, nodes, messages = self.step(server_round), self._nodes(grid), []
+        held = self._held(grid, nodes)
+        for node in nodes:
+            told = {**config, "step": step}
             if node in self._names:
-                told["held"] = [line.step for line in self.server.held() if line.client == self._names[node]]
+                told["held"] = held.get(self._names[node], [])
             content = RecordDict({ARRAYS: arrays, CONFIG: ConfigRecord(told)})
             messages.append(Message(content, node, MessageType.TRAIN, group_id=str(server_round)))
         log(INFO, "step %d: asking %d nodes", step, len(messages))
@@ -225,6 +228,20 @@ class PmfStrategy(Strategy):
                 self.wait,
             )
         return nodes
+
+    def _held(self, grid, nodes):
+        """Steps there are of each client. Nodes that have not told whose they are yet are asked, so that nobody sends again
+        what is there; the answer decides nothing else."""
+        steps = {}
+        for line in self.server.held():
+            steps.setdefault(line.client, []).append(line.step)
+        strangers = [node for node in nodes if node not in self._names] if steps else []
+        asked = [Message(RecordDict(), node, MessageType.QUERY) for node in strangers]
+        for reply in grid.send_and_receive(asked, timeout=self.wait) if asked else []:
+            told = None if reply.has_error() else reply.content.get(CONFIG)
+            if isinstance(told, ConfigRecord) and isinstance(told.get("client"), str):
+                self._names[reply.metadata.src_node_id] = told["client"]
+        return steps
 
     def aggregate_train(self, server_round, replies):
         """Takes what was sent, refuses what cannot be, writes the file, and gives the new parameters."""
