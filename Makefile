@@ -10,12 +10,12 @@ PYTHONS := bench crates examples fuzz python tests
 # A fixed seed: a gate must not be a lottery. `make search` looks with new ones.
 export PROPTEST_RNG_SEED ?= 1
 
-.PHONY: demo test bench fmt fmt-check lint rust-test doc-test docs deny python-lint python-test onnx-test browser-test search soak fuzz clean
+.PHONY: demo test bench fmt fmt-check lint rust-test doc-test docs deny python-lint python-test flower-test onnx-test browser-test search soak fuzz clean
 
 demo:            ## the main job on bundled real data; pictures in ./pmfcl-demo
 	$(CARGO) run --release --quiet -p pmfcl-cli -- demo
 
-test: fmt-check lint rust-test doc-test docs python-lint python-test onnx-test browser-test deny  ## everything CI runs, in this order
+test: fmt-check lint rust-test doc-test docs python-lint python-test flower-test onnx-test browser-test deny  ## everything CI runs, in this order
 
 bench:           ## speed, memory and accuracy; ratios, one run
 	$(CARGO) build --release --quiet -p pmfcl-cli
@@ -54,6 +54,13 @@ python-test: $(VENV)/python $(VENV)/onnx
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --force-reinstall --no-deps target/wheels/pmfcl-*.whl
 	$(CARGO) build --quiet -p pmfcl-cli
 	PMFCL_PROGRAM=target/debug/pmfcl $(VENV)/bin/python -m pytest -q -rs python/tests
+
+# The Flower apps: in one process, in the simulation engine, and over a SuperLink and SuperNodes that are killed. Uses the wheel
+# of python-test. Where Flower cannot be installed, this says so and nothing is tested.
+flower-test: python-test
+	if $(MAKE) --no-print-directory $(VENV)/flower; \
+	then FLWR_TELEMETRY_ENABLED=0 FLWR_DISABLE_UPDATE_CHECK=1 $(VENV)/bin/python -m pytest -q -rs tests/flower; \
+	else echo "********  Flower could not be installed here: tests/flower was NOT run  ********"; fi
 
 # Exported models through onnxruntime: the same predictions on every loss and basis.
 onnx-test: $(VENV)/onnx
@@ -95,6 +102,9 @@ $(VENV)/onnx: $(VENV)/bin/python tests/onnx/requirements.txt
 
 $(VENV)/browser: $(VENV)/bin/python tests/browser/requirements.txt
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r tests/browser/requirements.txt && touch $@
+
+$(VENV)/flower: $(VENV)/bin/python tests/flower/requirements.txt
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r tests/flower/requirements.txt && touch $@
 
 # Peers that benchmarks compare with.
 $(VENV)/peers: $(VENV)/bin/python

@@ -148,11 +148,11 @@ class Deployment:
             time.sleep(2.0)
         raise TimeoutError(f"{client} was not let in again after {seconds} s")
 
-    def run(self, **config):
-        """Starts a run of the app; its number."""
+    def run(self, app=APP, **config):
+        """Starts a run of an app; its number."""
         words = {name.replace("_", "-"): value for name, value in config.items()}
         text = " ".join(f"{name}={json.dumps(value)}" for name, value in words.items())
-        told = self.call(BIN / "flwr", "run", APP, "here", "--run-config", text, "--format", "json")
+        told = self.call(BIN / "flwr", "run", app, "here", "--run-config", text, "--format", "json")
         return json.loads(told)["run-id"]
 
     def status(self, run):

@@ -1,6 +1,7 @@
 """The example app over real processes, with TLS and authenticated nodes, some of which are killed."""
 
 import sys
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -9,8 +10,10 @@ from deployment import APP, Deployment, wait_for
 from pmfcl import load
 from sklearn.linear_model import Ridge
 
-sys.path.insert(0, str(APP))
+WIDE = Path(__file__).parent / "wide"
+sys.path[:0] = [str(APP), str(WIDE)]
 from bikes.table import rows
+from wide.apps import drawn
 
 CLIENTS = ("day", "early", "late")
 RIDGE = 1e-3
@@ -20,6 +23,7 @@ PATIENCE = 400
 
 @pytest.fixture(scope="module")
 def federation(tmp_path_factory):
+    """A SuperLink and three nodes."""
     deployment = Deployment(tmp_path_factory.mktemp("federation"), CLIENTS)
     try:
         deployment.start_link()
@@ -75,6 +79,16 @@ def test_the_model_is_that_of_pooled_rows_whoever_is_killed(federation):
     federation.bring_back("late", PATIENCE)
     federation.finish(federation.run(**told, steps=4), PATIENCE)
     same(federation, path, all_of(4))
+
+
+def test_a_thousand_columns_fit_into_messages(federation):
+    path = federation.directory / "wide.pmf"
+    federation.finish(federation.run(WIDE, model=str(path), columns=1000, rows=1100), PATIENCE)
+    found = [drawn(f"{client}.csv", 1100, 1000) for client in CLIENTS]
+    X, y = (np.concatenate(part) for part in zip(*found, strict=True))
+    pooled = Ridge(alpha=1e-2 * len(y)).fit(X, y)
+    assert len(names(path)) == 3
+    assert np.abs(load(path).predict(X) - pooled.predict(X)).max() <= 1e-9 * y.std()
 
 
 def test_a_node_nobody_registered_is_not_let_in(federation):

@@ -1,0 +1,1 @@
+"""Many columns."""
