@@ -1,5 +1,6 @@
 """A federation of real processes on this machine: one SuperLink, a SuperNode for each client, TLS, authenticated nodes."""
 
+import contextlib
 import json
 import os
 import signal
@@ -30,6 +31,21 @@ def wait_for(what, seconds, holds, every=0.5):
         if time.monotonic() > until:
             raise TimeoutError(f"{what} after {seconds} s")
         time.sleep(every)
+    return found
+
+
+def descendants(pid):
+    """Processes that a process has started, and those that they have: some have sessions of their own."""
+    listed = subprocess.run(["ps", "-e", "-o", "pid=,ppid="], capture_output=True, text=True, check=True).stdout
+    children = {}
+    for line in listed.splitlines():
+        child, parent = map(int, line.split())
+        children.setdefault(parent, []).append(child)
+    found, queue = [], [pid]
+    while queue:
+        own = children.get(queue.pop(), [])
+        found += own
+        queue += own
     return found
 
 
@@ -67,7 +83,7 @@ class Deployment:
         return done.stdout
 
     def start(self, name, *command):
-        """Starts a process that goes on, in a group of its own."""
+        """Starts a process that goes on."""
         with (self.directory / f"{name}.log").open("ab") as log:
             self.processes[name] = subprocess.Popen(
                 [str(word) for word in command],
@@ -82,7 +98,9 @@ class Deployment:
     def kill(self, name):
         """kill -9, the process and all it has started."""
         process = self.processes.pop(name)
-        os.killpg(process.pid, signal.SIGKILL)
+        for pid in (process.pid, *descendants(process.pid)):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         process.wait()
 
     def log(self, name):
