@@ -9,7 +9,7 @@ import pmfcl
 import pytest
 from pmfcl import _core
 
-MODULES = ["pmfcl", "pmfcl._regressor", "pmfcl._classifier", "pmfcl.plot", "pmfcl.river", "pmfcl._core"]
+MODULES = ["pmfcl", "pmfcl._regressor", "pmfcl._classifier", "pmfcl.federated", "pmfcl.plot", "pmfcl.river", "pmfcl._core"]
 
 
 @pytest.mark.parametrize("name", MODULES)
@@ -30,8 +30,11 @@ def test_examples_in_docstrings_run(name):
 def test_stubs_name_what_is_there_and_nothing_else():
     stub = ast.parse(Path(pmfcl.__file__).with_name("_core.pyi").read_text(encoding="utf-8"))
     classes = {node.name: node for node in stub.body if isinstance(node, ast.ClassDef)}
-    assert set(classes) == {"Summary", "Model"}
+    assert set(classes) == {"Summary", "Model", "Agreement", "FederatedServer", "RefusedError"}
+    assert issubclass(_core.RefusedError, ValueError)
     for name, node in classes.items():
+        if name == "RefusedError":
+            continue
         kind = getattr(_core, name)
         told = {item.name for item in node.body if isinstance(item, ast.FunctionDef)}
         found = {item for item in vars(kind) if not item.startswith("_")}
