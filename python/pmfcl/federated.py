@@ -30,6 +30,11 @@ Refused = _core.RefusedError
 MOST_BYTES = 256 << 20
 
 
+def public_key(secret):
+    """The public half of 32 secret bytes, for other clients to know a client by in signed secure aggregation."""
+    return _core.SecAggClient.public(bytes(secret))
+
+
 class Receipt(NamedTuple):
     """What became of an upload: `new` is False where the server had it already, number for number."""
 
@@ -133,6 +138,16 @@ class Agreement:
         """A number that differs where loss, basis, columns or classes differ."""
         return self._core.fingerprint
 
+    @property
+    def width(self):
+        """Design columns, the intercept included."""
+        return self._core.width
+
+    @property
+    def n_targets(self):
+        """Columns of the targets of a summary: targets, or classes."""
+        return self._core.n_targets
+
     def most_bytes(self, form="exact", numbers="double"):
         """Most bytes an update can take; known before any row is looked at."""
         return self._core.most_bytes(form, numbers)
@@ -152,6 +167,14 @@ class Agreement:
         codes = np.ascontiguousarray(codes, dtype=np.uint32)
         names = [name_of(value) for value in values]
         return self._core.summarize_classes(str(client), step, X, codes, names, form, numbers)
+
+    def summary(self, X, y):
+        """The summary of rows under this agreement, for places that add summaries themselves. Not for "logistic"."""
+        return self._core.opened(self.summarize("summary", 0, X, y))
+
+    def update(self, client, step, summary):
+        """The upload that stands for a summary made elsewhere under this agreement."""
+        return self._core.update(str(client), step, summary)
 
     def predict(self, sent, X):
         """Numbers or classes of rows under parameters the server sent (`Server.broadcast`)."""

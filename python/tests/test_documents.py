@@ -9,7 +9,15 @@ import pmfcl
 import pytest
 from pmfcl import _core
 
-MODULES = ["pmfcl", "pmfcl._regressor", "pmfcl._classifier", "pmfcl.federated", "pmfcl.plot", "pmfcl.river", "pmfcl._core"]
+MODULES = [
+    "pmfcl",
+    "pmfcl._regressor",
+    "pmfcl._classifier",
+    "pmfcl.federated",
+    "pmfcl.plot",
+    "pmfcl.river",
+    "pmfcl._core",
+]
 
 
 @pytest.mark.parametrize("name", MODULES)

@@ -6,7 +6,8 @@ from flwr.app import ArrayRecord, ConfigRecord, MessageType
 from nodes import Nodes
 from pmfcl import ContinualClassifier, ContinualRegressor, load
 from pmfcl.federated import Agreement
-from pmfcl.flower import ARRAYS, PmfStrategy, client_app, packed
+from pmfcl.flower import PmfStrategy, client_app
+from pmfcl.flower.records import ARRAYS, packed
 from sklearn.linear_model import Ridge
 
 RIDGE = 1e-3

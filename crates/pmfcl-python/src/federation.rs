@@ -15,6 +15,7 @@ use pyo3::types::{PyBytes, PyDict};
 
 use crate::call::{outside, raised, raised_by_file, raised_in};
 use crate::model::PyModel;
+use crate::summary::PySummary;
 use crate::table::{Table, table};
 
 pyo3::create_exception!(
@@ -118,6 +119,41 @@ impl PyAgreement {
     #[getter]
     fn fingerprint(&self) -> u64 {
         self.agreement.fingerprint()
+    }
+
+    /// Design columns.
+    #[getter]
+    fn width(&self) -> usize {
+        self.agreement.design().width()
+    }
+
+    /// Columns of the targets of a summary.
+    #[getter]
+    fn n_targets(&self) -> usize {
+        self.agreement.targets()
+    }
+
+    /// The summary in an update of this agreement.
+    fn opened(&self, py: Python<'_>, bytes: &[u8]) -> PyResult<PySummary> {
+        let update = Update::from_bytes(bytes, usize::MAX).map_err(|r| refusal(py, &r))?;
+        if self.agreement.is_bounded() {
+            return Err(PyValueError::new_err(
+                "log-loss is more than a summary: it looks at a step's rows several times",
+            ));
+        }
+        Ok(PySummary { summary: update.summary().clone() })
+    }
+
+    /// The update of a summary made elsewhere.
+    fn update<'py>(
+        &self,
+        py: Python<'py>,
+        client: &str,
+        step: u64,
+        summary: PySummary,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        let made = Update::from_summary(&self.agreement, client, step, summary.summary);
+        Ok(PyBytes::new(py, &made.map_err(raised)?.to_bytes()))
     }
 
     /// Most bytes an update of these can take.

@@ -128,7 +128,7 @@ impl Agreement {
     }
 
     /// Whether summaries only bound the loss.
-    pub(super) fn is_bounded(&self) -> bool {
+    pub fn is_bounded(&self) -> bool {
         matches!(&self.goal, Goal::Classes(s) if s.loss == ClassLoss::Logistic)
     }
 

@@ -1,162 +1,15 @@
-"""Federated learning on Flower, exact in one round: `pip install pmfcl[flower]`.
+"""The server: a strategy of one round a step, and an app around it."""
 
-The server sends what was agreed on and the current parameters; every client answers with the summary of its new rows, and of the
-rows of earlier steps the server does not have yet. The server's memory is a model file: a server that is started again goes on
-where it was. An app is two calls:
-
-    # client_app.py
-    def load(context, step):                       # rows of a step, or None
-        return X, y
-    app = pmfcl.flower.client_app(load)
-
-    # server_app.py
-    def agree(context):
-        return pmfcl.federated.Agreement(ContinualRegressor(), features=["age", "dose"])
-    app = pmfcl.flower.server_app(agree)
-
-`examples/flower` runs, with TLS and authenticated nodes too.
-"""
-
-import contextlib
-import signal
-import threading
 import time
-from logging import INFO, WARNING, getLogger
+from logging import INFO, WARNING
 
-import numpy as np
-from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MessageType, MetricRecord, RecordDict
-from flwr.clientapp import ClientApp
+from flwr.app import ArrayRecord, ConfigRecord, Message, MessageType, MetricRecord, RecordDict
 from flwr.serverapp import ServerApp
 from flwr.serverapp.strategy import Strategy
 
-from ._classifier import ContinualClassifier
-from .federated import MOST_BYTES, Agreement, Refused, Server
+from pmfcl.federated import Refused, Server
 
-log = getLogger("flwr").log
-
-# Names of records and of what is in them.
-ARRAYS, CONFIG, METRICS = "arrays", "config", "metrics"
-AGREEMENT, PARAMETERS = "agreement", "parameters"
-
-
-def packed(data):
-    """Bytes as an array, which Flower sends in pieces however many there are."""
-    return Array(dtype="uint8", shape=(len(data),), stype="pmfcl", data=bytes(data))
-
-
-# ---- client ----
-
-
-def client_app(load, *, name=None, test=None, form="exact", numbers="double", most_bytes=MOST_BYTES, patience=None):
-    """A ClientApp that answers with summaries of its rows.
-
-    Parameters
-    ----------
-    load : function of context and step
-        Returns the rows `(X, y)` the client has for that step (0, 1, …), or None. It must give the same rows whenever it is asked
-        for the same step: a step that was sent already with other numbers is refused.
-    name : function of context, optional
-        The client's name, the same in every run; by default the node's configuration `client`, or `partition-id`.
-    test : function of context and step, optional
-        Rows to score the joint model on where they are; only mean squared error or accuracy is sent.
-    form, numbers : as for `Agreement.summarize`.
-    most_bytes : int
-        A client does not send more than this in one message; what does not fit is sent in the next round. What can never fit is
-        an error before any row is looked at.
-    patience : float, optional
-        Seconds after which loading and summarizing is given up, so that one that hangs does not hold up later rounds.
-    """
-    app = ClientApp()
-    named = name or client_name
-
-    @app.train()
-    def train(message, context):
-        with at_most(patience):
-            return answer(message, context)
-
-    def answer(message, context):
-        arrays, config = message.content[ARRAYS], message.content[CONFIG]
-        agreement = Agreement.from_bytes(arrays[AGREEMENT].data)
-        client = named(context)
-        need = agreement.most_bytes(form, numbers)
-        if need > most_bytes:
-            raise ValueError(
-                f"an update of this model takes up to {need:,} bytes and {most_bytes:,} are allowed: raise most_bytes on client "
-                'and server, or send numbers="single" or form="diagonal"'
-            )
-        held = config.get("held")
-        updates, sent = {}, 0
-        for step in range(config["step"] + 1):
-            if held is not None and step in held:
-                continue
-            rows = load(context, step)
-            if rows is None:
-                continue
-            update = agreement.summarize(client, step, *rows, form=form, numbers=numbers)
-            if updates and sent + len(update) > most_bytes:
-                break
-            updates[str(step)] = packed(update)
-            sent += len(update)
-        metrics = MetricRecord({"updates": len(updates), "bytes": sent})
-        content = {ARRAYS: ArrayRecord(updates), METRICS: metrics, CONFIG: ConfigRecord({"client": client})}
-        return Message(RecordDict(content), reply_to=message)
-
-    @app.query()
-    def query(message, context):
-        return Message(RecordDict({CONFIG: ConfigRecord({"client": named(context)})}), reply_to=message)
-
-    @app.evaluate()
-    def evaluate(message, context):
-        arrays, step = message.content[ARRAYS], message.content[CONFIG]["step"]
-        rows = None if test is None else test(context, step)
-        metrics = {"num-examples": 0}
-        if rows is not None and PARAMETERS in arrays:
-            agreement = Agreement.from_bytes(arrays[AGREEMENT].data)
-            metrics = scores(agreement, arrays[PARAMETERS].data, *rows)
-        return Message(RecordDict({METRICS: MetricRecord(metrics)}), reply_to=message)
-
-    return app
-
-
-def scores(agreement, parameters, X, y):
-    """How good parameters are on rows: accuracy, or mean squared error."""
-    predicted, y = agreement.predict(parameters, X), np.asarray(y)
-    if isinstance(agreement._template, ContinualClassifier):
-        return {"num-examples": len(y), "accuracy": float(np.mean(predicted == y))}
-    return {"num-examples": len(y), "mse": float(np.mean((predicted - y) ** 2))}
-
-
-def client_name(context):
-    """The name in a node's configuration."""
-    for key in ("client", "partition-id"):
-        if key in context.node_config:
-            return str(context.node_config[key])
-    raise ValueError(
-        "a client needs a name that stays the same from run to run: start the node with --node-config 'client=\"north\"', or "
-        "give client_app a function name(context)"
-    )
-
-
-@contextlib.contextmanager
-def at_most(seconds):
-    """Gives up after some time. Only the main thread of a process can be interrupted; elsewhere there is no limit."""
-    if seconds is None or threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def give_up(_signal, _frame):
-        raise TimeoutError(f"the client's rows were not there after {seconds} seconds")
-
-    before = signal.signal(signal.SIGALRM, give_up)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
-
-
-# ---- server ----
+from .records import AGREEMENT, ARRAYS, CONFIG, METRICS, PARAMETERS, log, packed, uploads
 
 
 class PmfStrategy(Strategy):
@@ -294,12 +147,6 @@ class PmfStrategy(Strategy):
             if parts:
                 merged[key] = sum(parts) / total
         return MetricRecord(merged)
-
-
-def uploads(reply):
-    """The updates in a reply, whatever else a node has put there."""
-    record = reply.content.get(ARRAYS)
-    return [array.data for array in record.values()] if isinstance(record, ArrayRecord) else []
 
 
 def server_app(agree, *, path="federation.pmf", steps=1, timeout=600.0, **options):

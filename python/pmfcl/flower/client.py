@@ -1,0 +1,231 @@
+"""A client: the summary of its rows in answer to a message."""
+
+import contextlib
+import os
+import signal
+import threading
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
+from flwr.clientapp import ClientApp
+
+from pmfcl import _core
+from pmfcl._classifier import ContinualClassifier
+from pmfcl.federated import MOST_BYTES, Agreement
+
+from .records import AGREEMENT, ARRAYS, CONFIG, METRICS, PARAMETERS, PAYLOAD, packed
+
+# Where a client's secrets are between two messages of a round: on the node, which has the rows too.
+STATE = "pmfcl-secure"
+
+
+@dataclass
+class Secure:
+    """What a client asks before it takes part in secure aggregation. It then answers in no other way.
+
+    Parameters
+    ----------
+    least : int
+        Fewest clients a sum must be over, and that must collude with the server to see another's summary.
+    journal : path, optional
+        A file of the client's own in which it notes the steps it has given masked sums of; it does so once a step. Without, two runs
+        over the same step with other clients each show the server the difference.
+    secret : bytes, optional
+        32 random bytes to sign with; rounds are then signed, and a server that lies about who takes part gets nothing.
+    known : dict, optional
+        Public keys by client, `pmfcl.federated.public_key(secret)` of each, which came by another way than the server.
+    """
+
+    least: int = 3
+    journal: str | os.PathLike | None = None
+    secret: bytes | None = None
+    known: dict[str, bytes] = field(default_factory=dict)
+
+    def noted(self, line):
+        """Whether a step is in the journal."""
+        return (
+            self.journal is not None
+            and Path(self.journal).exists()
+            and line in Path(self.journal).read_text().split("\n")
+        )
+
+    def note(self, line):
+        """Writes a step down before anything of it is sent."""
+        if self.journal is None:
+            return
+        with Path(self.journal).open("a") as journal:
+            journal.write(f"{line}\n")
+            journal.flush()
+            os.fsync(journal.fileno())
+
+    def identity(self):
+        """What signs, for the core."""
+        return {} if self.secret is None else {"secret": self.secret, "known": self.known}
+
+
+def client_app(
+    load,
+    *,
+    name=None,
+    test=None,
+    form="exact",
+    numbers="double",
+    most_bytes=MOST_BYTES,
+    patience=None,
+    secure=None,
+):
+    """A ClientApp that answers with summaries of its rows.
+
+    Parameters
+    ----------
+    load : function of context and step
+        Returns the rows `(X, y)` the client has for that step (0, 1, …), or None. It must give the same rows whenever it is asked
+        for the same step: a step that was sent already with other numbers is refused.
+    name : function of context, optional
+        The client's name, the same in every run; by default the node's configuration `client`, or `partition-id`.
+    test : function of context and step, optional
+        Rows to score the joint model on where they are; only mean squared error or accuracy is sent.
+    form, numbers : as for `Agreement.summarize`.
+    most_bytes : int
+        A client does not send more than this in one message; what does not fit is sent in the next round. What can never fit is
+        an error before any row is looked at.
+    patience : float, optional
+        Seconds after which loading and summarizing is given up, so that one that hangs does not hold up later rounds.
+    secure : Secure, optional
+        Answers with masked sums of products alone, for `SecureStrategy`.
+    """
+    app = ClientApp()
+    named = name or client_name
+
+    @app.train()
+    def train(message, context):
+        asked = "secure" in message.content[CONFIG]
+        if asked != (secure is not None):
+            raise ValueError(
+                "the server asks for a masked sum, and this client is not set up for one (client_app(secure=Secure()))"
+                if asked
+                else "the server asks for a plain summary, and this client gives masked sums alone"
+            )
+        with at_most(patience):
+            return masked(message, context) if asked else answer(message, context)
+
+    def masked(message, context):
+        """One message of a round of secure aggregation."""
+        arrays, config = message.content[ARRAYS], message.content[CONFIG]
+        agreement, step, turn = Agreement.from_bytes(arrays[AGREEMENT].data), config["step"], config["secure"]
+        line = f"{agreement.fingerprint:016x} {step}"
+        if turn == "keys":
+            if config["threshold"] < secure.least:
+                raise ValueError(f"a sum over {config['threshold']} clients: this one asks for {secure.least} at least")
+            if secure.noted(line) or load(context, step) is None:
+                return Message(RecordDict({ARRAYS: ArrayRecord()}), reply_to=message)
+            own = _core.SecAggClient(
+                config["round"],
+                named(context),
+                threshold=config["threshold"],
+                clients=config["clients"],
+                width=agreement.width,
+                targets=agreement.n_targets,
+                model=agreement.fingerprint,
+                **secure.identity(),
+            )
+            sent = own.advertise()
+        else:
+            own = _core.SecAggClient.from_bytes(context.state[STATE]["own"], **secure.identity())
+            given = arrays[PAYLOAD].data
+            if turn == "shares":
+                sent = own.share(given)
+            elif turn == "masked":
+                secure.note(line)
+                sent = own.masked(given, agreement.summary(*load(context, step)))
+            elif turn == "confirm":
+                sent = own.confirm(given)
+            elif turn == "unmask":
+                sent = own.unmask(given)
+            else:
+                raise ValueError(f"there is no turn {turn!r} in a round of secure aggregation")
+        context.state[STATE] = ConfigRecord({"own": own.to_bytes()})
+        return Message(RecordDict({ARRAYS: ArrayRecord({PAYLOAD: packed(sent)})}), reply_to=message)
+
+    def answer(message, context):
+        arrays, config = message.content[ARRAYS], message.content[CONFIG]
+        agreement = Agreement.from_bytes(arrays[AGREEMENT].data)
+        client = named(context)
+        need = agreement.most_bytes(form, numbers)
+        if need > most_bytes:
+            raise ValueError(
+                f"an update of this model takes up to {need:,} bytes and {most_bytes:,} are allowed: raise most_bytes on client "
+                'and server, or send numbers="single" or form="diagonal"'
+            )
+        held = config.get("held")
+        updates, sent = {}, 0
+        for step in range(config["step"] + 1):
+            if held is not None and step in held:
+                continue
+            rows = load(context, step)
+            if rows is None:
+                continue
+            update = agreement.summarize(client, step, *rows, form=form, numbers=numbers)
+            if updates and sent + len(update) > most_bytes:
+                break
+            updates[str(step)] = packed(update)
+            sent += len(update)
+        metrics = MetricRecord({"updates": len(updates), "bytes": sent})
+        content = {ARRAYS: ArrayRecord(updates), METRICS: metrics, CONFIG: ConfigRecord({"client": client})}
+        return Message(RecordDict(content), reply_to=message)
+
+    @app.query()
+    def query(message, context):
+        return Message(RecordDict({CONFIG: ConfigRecord({"client": named(context)})}), reply_to=message)
+
+    @app.evaluate()
+    def evaluate(message, context):
+        arrays, step = message.content[ARRAYS], message.content[CONFIG]["step"]
+        rows = None if test is None else test(context, step)
+        metrics = {"num-examples": 0}
+        if rows is not None and PARAMETERS in arrays:
+            agreement = Agreement.from_bytes(arrays[AGREEMENT].data)
+            metrics = scores(agreement, arrays[PARAMETERS].data, *rows)
+        return Message(RecordDict({METRICS: MetricRecord(metrics)}), reply_to=message)
+
+    return app
+
+
+def scores(agreement, parameters, X, y):
+    """How good parameters are on rows: accuracy, or mean squared error."""
+    predicted, y = agreement.predict(parameters, X), np.asarray(y)
+    if isinstance(agreement._template, ContinualClassifier):
+        return {"num-examples": len(y), "accuracy": float(np.mean(predicted == y))}
+    return {"num-examples": len(y), "mse": float(np.mean((predicted - y) ** 2))}
+
+
+def client_name(context):
+    """The name in a node's configuration."""
+    for key in ("client", "partition-id"):
+        if key in context.node_config:
+            return str(context.node_config[key])
+    raise ValueError(
+        "a client needs a name that stays the same from run to run: start the node with --node-config 'client=\"north\"', or "
+        "give client_app a function name(context)"
+    )
+
+
+@contextlib.contextmanager
+def at_most(seconds):
+    """Gives up after some time. Only the main thread of a process can be interrupted; elsewhere there is no limit."""
+    if seconds is None or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def give_up(_signal, _frame):
+        raise TimeoutError(f"the client's rows were not there after {seconds} seconds")
+
+    before = signal.signal(signal.SIGALRM, give_up)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)

@@ -1,0 +1,22 @@
+"""What is in a message, under which names."""
+
+from logging import getLogger
+
+from flwr.app import Array, ArrayRecord
+
+log = getLogger("flwr").log
+
+# Records, and what is in them.
+ARRAYS, CONFIG, METRICS = "arrays", "config", "metrics"
+AGREEMENT, PARAMETERS, PAYLOAD = "agreement", "parameters", "payload"
+
+
+def packed(data):
+    """Bytes as an array, which Flower sends in pieces however many there are."""
+    return Array(dtype="uint8", shape=(len(data),), stype="pmfcl", data=bytes(data))
+
+
+def uploads(reply):
+    """The updates in a reply, whatever else a node has put there."""
+    record = reply.content.get(ARRAYS)
+    return [array.data for array in record.values()] if isinstance(record, ArrayRecord) else []

@@ -1,0 +1,138 @@
+"""Secure aggregation: the server learns the sum over the clients of a step, and nothing of a single one.
+
+The scheme, what it protects from whom, and what it does not: the crate `pmfcl-secagg` and `docs/privacy.md`.
+"""
+
+import math
+import uuid
+from logging import INFO, WARNING
+
+from flwr.app import ArrayRecord, ConfigRecord, Message, MessageType, MetricRecord, RecordDict
+
+from pmfcl import _core
+
+from .records import AGREEMENT, ARRAYS, CONFIG, PAYLOAD, log, packed, uploads
+from .server import PmfStrategy
+
+
+class SecureStrategy(PmfStrategy):
+    """As `PmfStrategy`, but a step is one upload, of the cohort: the sum over all clients that stayed to its end.
+
+    A step takes four exchanges (five in signed rounds). A client that is lost on the way is left out, and cannot send the step later: of
+    two sums that differ by one client the difference would show it. Not for log-loss, which is no sum.
+
+    Parameters
+    ----------
+    agreement, path, min_nodes, wait, evaluate, rules : as for `PmfStrategy`.
+    share : float
+        Share of the clients that must stay to the end, above one half.
+    exchange : float
+        Seconds to wait for the answers of each exchange but the last.
+    cohort : str
+        What all clients together are called in the model.
+    signed : bool
+        Whether clients sign; they must have `Secure(secret=…, known=…)`.
+    """
+
+    def __init__(
+        self, agreement, path, *, share=2 / 3, exchange=60.0, cohort="cohort", signed=False, min_nodes=3, **options
+    ):
+        super().__init__(agreement, path, min_nodes=min_nodes, **options)
+        if not 0.5 < share <= 1.0:
+            raise ValueError(f"share is {share}: it must be above one half and at most 1")
+        self.share, self.exchange, self.cohort, self.signed = share, exchange, cohort, signed
+        self._round = None
+
+    def configure_train(self, server_round, arrays, config, grid):
+        """Runs a round up to its last exchange, whose messages it returns."""
+        self._round = None
+        step, nodes = self.step(server_round), self._nodes(grid)
+        threshold = max(2, len(nodes) // 2 + 1, math.ceil(self.share * len(nodes) - 1e-9))
+        if len(nodes) < threshold:
+            log(WARNING, "step %d: %d nodes are too few for a sum", step, len(nodes))
+            return []
+        told = {**config, "step": step, "round": str(uuid.uuid4()), "threshold": threshold, "clients": len(nodes)}
+        server = _core.SecAggServer(
+            told["round"],
+            threshold=threshold,
+            clients=len(nodes),
+            width=self.agreement.width,
+            targets=self.agreement.n_targets,
+            model=self.agreement.fingerprint,
+            signed=self.signed,
+        )
+        exchange = _Exchange(grid, arrays[AGREEMENT], told, server_round, self.exchange)
+        log(INFO, "step %d: a sum over %d nodes, of which %d must stay", step, len(nodes), threshold)
+        try:
+            members = exchange("keys", dict.fromkeys(nodes, b""), server.collect_keys)
+            roster = server.roster()
+            members = exchange("shares", dict.fromkeys(members.values(), roster), server.collect_shares)
+            inboxes = {node: server.inbox(client) for client, node in members.items()}
+            members = exchange("masked", inboxes, server.collect_masked)
+            survivors = server.survivors()
+            if self.signed:
+                told_all = dict.fromkeys(members.values(), survivors)
+                members = exchange("confirm", told_all, server.collect_confirmation)
+                survivors = server.confirmations()
+        except ValueError as failed:
+            log(WARNING, "step %d is left out: %s", step, failed)
+            return []
+        self._round = server
+        return exchange.messages("unmask", dict.fromkeys(members.values(), survivors))
+
+    def aggregate_train(self, server_round, replies):
+        """Takes the last answers, and files the sum."""
+        server, step = self._round, self.step(server_round)
+        if server is None:
+            return None, None
+        _collect(replies, server.collect_answer)
+        try:
+            summary, clients = server.finish()
+            receipt = self.server.accept(self.agreement.update(self.cohort, step, summary))
+        except ValueError as failed:  # too few, or refused
+            log(WARNING, "step %d is left out: %s", step, failed)
+            return None, None
+        self.server.commit()
+        facts = {"step": step, "clients": len(clients), "samples": receipt.samples}
+        return self.arrays(), MetricRecord(facts)
+
+
+class _Exchange:
+    """Messages to nodes and what they answer, in one round."""
+
+    def __init__(self, grid, agreement, told, server_round, timeout):
+        self.grid, self.agreement, self.told, self.group, self.timeout = (
+            grid,
+            agreement,
+            told,
+            str(server_round),
+            timeout,
+        )
+
+    def messages(self, turn, payloads):
+        """One for each node."""
+        messages = []
+        for node, payload in payloads.items():
+            arrays = ArrayRecord({AGREEMENT: self.agreement, PAYLOAD: packed(payload)})
+            content = RecordDict({ARRAYS: arrays, CONFIG: ConfigRecord({**self.told, "secure": turn})})
+            messages.append(Message(content, node, MessageType.TRAIN, group_id=self.group))
+        return messages
+
+    def __call__(self, turn, payloads, collect):
+        """Sends, and gives the answers to the round; the node of each client that has answered well."""
+        return _collect(self.grid.send_and_receive(self.messages(turn, payloads), timeout=self.timeout), collect)
+
+
+def _collect(replies, collect):
+    members = {}
+    for reply in replies:
+        node = reply.metadata.src_node_id
+        if reply.has_error():
+            log(WARNING, "node %d failed (code %s): %s", node, reply.error.code, reply.error.reason)
+            continue
+        for answer in uploads(reply):
+            try:
+                members[collect(answer)] = node
+            except ValueError as refused:
+                log(WARNING, "node %d: %s", node, refused)
+    return members
