@@ -81,7 +81,7 @@ impl FixedPoint {
         );
         let (unit, most) = (power(self.scale), power(self.bound));
         let integer = |(at, v): (usize, f64)| {
-            if !(v.abs() <= most) {
+            if v.is_nan() || v.abs() > most {
                 return Err(Error::Number {
                     number: name(at, m, p),
                     value: v,

@@ -30,7 +30,7 @@ pub(crate) fn derive<const N: usize>(
 
 /// A random scalar of a secret for one purpose.
 pub(crate) fn derive_scalar(secret: &[u8], tag: &Tag, purpose: &[&[u8]]) -> Scalar {
-    Scalar::from_bytes_mod_order_wide(&*derive::<64>(secret, tag, purpose))
+    Scalar::from_bytes_mod_order_wide(&derive::<64>(secret, tag, purpose))
 }
 
 /// SHA-256 over parts, each with its length.

@@ -17,7 +17,7 @@ use crate::wire::{Kind, Reader, Tag, Writer};
 /// A server in one round: for each of the four rounds it collects one message a client, in any order, then gives what is sent next.
 ///
 /// Giving closes the collecting: what comes later is refused, and its sender is left out.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Server {
     params: Params,
     tag: Tag,
@@ -32,7 +32,7 @@ pub struct Server {
 }
 
 /// What a client sent in round 1.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Parcel {
     /// Binds it to the seed of its own mask.
     commitment: [u8; 32],
