@@ -9,8 +9,9 @@ use rand_core::TryCryptoRng;
 use zeroize::Zeroizing;
 
 use crate::error::{Error, Result};
+use crate::identity::Identity;
 use crate::keys::{
-    Letter, SEALED, SHARES, commitment, derive, derive_scalar, own_mask, pair_mask, public,
+    Letter, SEALED, SHARES, commitment, derive, derive_scalar, hash, own_mask, pair_mask, public,
 };
 use crate::mask::{Way, apply};
 use crate::params::Params;
@@ -31,6 +32,8 @@ pub struct Client {
     tag: Tag,
     /// Empty of meaning once the round is over.
     seed: Zeroizing<[u8; 32]>,
+    /// In a signed round.
+    identity: Option<Identity>,
     turn: Turn,
 }
 
@@ -41,8 +44,26 @@ enum Turn {
     Shares(Roster),
     /// Waits for the list of survivors.
     Masked(Roster, Held),
+    /// Signed round: has signed this list of survivors and waits for the signatures of the others.
+    Confirmed(Roster, Held, List),
     /// Has answered, or will never.
     Over,
+}
+
+/// Who has sent an input, and who has shared keys but sent none.
+struct List {
+    survivors: Vec<u32>,
+    dropped: Vec<u32>,
+}
+
+impl List {
+    /// What a client signs: this is the one list it was shown.
+    fn claim(&self, session: &Tag) -> Tag {
+        let bytes = |places: &[u32]| -> Vec<u8> {
+            places.iter().flat_map(|place| place.to_le_bytes()).collect()
+        };
+        hash(&[b"survivors", session, &bytes(&self.survivors), &bytes(&self.dropped)])
+    }
 }
 
 impl fmt::Debug for Client {
@@ -62,13 +83,38 @@ impl Client {
     /// A round id is used once: a client that takes part in two rounds with different sums shows the difference of the two.
     ///
     /// # Errors
-    /// When a name makes no sense or there are no random numbers.
+    /// When a name makes no sense, there are no random numbers, or the round is a signed one.
     pub fn new(
         round: &str,
         name: &str,
         params: Params,
         random: &mut impl TryCryptoRng,
     ) -> Result<Self> {
+        Self::of(round, name, params, None, random)
+    }
+
+    /// A client for one signed round.
+    ///
+    /// # Errors
+    /// As [`Client::new`], and when the round is not a signed one.
+    pub fn signed(
+        round: &str,
+        name: &str,
+        params: Params,
+        identity: Identity,
+        random: &mut impl TryCryptoRng,
+    ) -> Result<Self> {
+        Self::of(round, name, params, Some(identity), random)
+    }
+
+    fn of(
+        round: &str,
+        name: &str,
+        params: Params,
+        identity: Option<Identity>,
+        random: &mut impl TryCryptoRng,
+    ) -> Result<Self> {
+        check_identity(&params, identity.as_ref())?;
         if !is_name(name) {
             return Err(Error::Params {
                 reason: "the name of a client has 1 to 255 bytes and no control characters"
@@ -85,6 +131,7 @@ impl Client {
             params,
             tag: params.tag(round)?,
             seed,
+            identity,
             turn: Turn::Keys,
         })
     }
@@ -95,17 +142,31 @@ impl Client {
     /// When the roster has been seen already.
     pub fn advertise(&self) -> Result<Vec<u8>> {
         let Turn::Keys = self.turn else { return Err(self.not_now("to send keys")) };
-        Ok(self.member().to_bytes(&self.tag))
+        let mut member = self.member();
+        member.signature = self.identity.as_ref().map(|own| own.sign(&member.claim(&self.tag)));
+        Ok(member.to_bytes(&self.tag))
     }
 
     /// Round 1: takes the roster; gives a sealed letter for every other member, for the server to pass on.
     ///
     /// # Errors
-    /// When the roster is too small or too large, names someone twice, or does not show this client with its own keys.
+    /// When the roster is too small or too large, names someone twice, or does not show this client with its own keys; in
+    /// a signed round also when keys are not signed by who they are said to be of.
     pub fn share(&mut self, roster: &[u8]) -> Result<Vec<u8>> {
         let Turn::Keys = self.turn else { return Err(self.not_now("to share keys")) };
         let roster = Roster::from_bytes(&self.tag, &self.params, roster)?;
         let own = self.place(&roster)?;
+        if let Some(identity) = &self.identity {
+            for member in &roster.members {
+                let claim = member.claim(&self.tag);
+                if !member.signature.is_some_and(|s| identity.verify(&member.name, &claim, &s)) {
+                    return Err(Error::Client {
+                        client: member.name.clone(),
+                        reason: "its keys are not signed by a client known by that name",
+                    });
+                }
+            }
+        }
         let (session, sealing) = (roster.session, self.sealing());
         let secrets = self.secrets(&session);
         let mut out = Writer::new(Kind::Shares, &session, 40 + roster.len() * (4 + SEALED));
@@ -152,19 +213,57 @@ impl Client {
     /// Round 3: takes the list of who has sent an input and who has not; gives one share of each: of the own mask of those who have, of the
     /// mask key of those who have not, never both. The round is over then and its secrets are wiped.
     ///
+    /// In a signed round, takes the signatures of the others under the list this client has signed ([`Client::confirm`]).
+    ///
     /// # Errors
-    /// When too few have survived, when the list names a member both ways or not at all, or leaves this client out; and a second time,
-    /// whatever the list.
+    /// When too few have survived, when the list names a member both ways or not at all, or leaves this client out; in a signed round,
+    /// when fewer than the threshold have signed the same list; and a second time, whatever the list.
     pub fn unmask(&mut self, survivors: &[u8]) -> Result<Vec<u8>> {
-        let Turn::Masked(roster, held) = &self.turn else {
-            return Err(self.not_now("to help unmask"));
+        let answer = match (&self.turn, &self.identity) {
+            (Turn::Masked(roster, held), None) => {
+                self.answer(roster, held, &self.list(survivors, roster, held)?)?
+            }
+            (Turn::Confirmed(roster, held, list), Some(identity)) => {
+                self.check_signatures(survivors, roster, list, identity)?;
+                self.answer(roster, held, list)?
+            }
+            _ => return Err(self.not_now("to help unmask")),
         };
-        let own = self.place(roster)?;
-        let mut from = Reader::new(Kind::Survivors, &roster.session, survivors)?;
+        self.turn = Turn::Over;
+        self.seed = Zeroizing::new([0; 32]);
+        Ok(answer)
+    }
+
+    /// Between rounds 2 and 3, in a signed round: takes the list of survivors; gives this client's signature under it. It signs one list.
+    ///
+    /// # Errors
+    /// As [`Client::unmask`], and in a round that is not signed.
+    pub fn confirm(&mut self, survivors: &[u8]) -> Result<Vec<u8>> {
+        let (Turn::Masked(roster, held), Some(identity)) = (&self.turn, &self.identity) else {
+            return Err(self.not_now("to sign a list of survivors"));
+        };
+        let list = self.list(survivors, roster, held)?;
+        let mut out = Writer::new(Kind::Confirmation, &roster.session, 68);
+        out.size(self.place(roster)? as usize).bytes(&identity.sign(&list.claim(&roster.session)));
+        self.turn = Turn::Confirmed(roster.clone(), held.clone(), list);
+        Ok(out.done())
+    }
+
+    /// A list of survivors, if an honest server can have sent it.
+    fn list(&self, bytes: &[u8], roster: &Roster, held: &Held) -> Result<List> {
+        let mut from = Reader::new(Kind::Survivors, &roster.session, bytes)?;
         let (survivors, dropped) = (from.places(roster.len())?, from.places(roster.len())?);
         from.end()?;
+        let list = List { survivors, dropped };
+        self.check_list(&list, roster, held)?;
+        Ok(list)
+    }
+
+    fn check_list(&self, list: &List, roster: &Roster, held: &Held) -> Result<()> {
+        let List { survivors, dropped } = list;
+        let own = self.place(roster)?;
         let refuse = |reason: String| Err(Error::Refused { reason });
-        if let Some(both) = survivors.iter().find(|place| dropped.contains(place)) {
+        if let Some(both) = survivors.iter().find(|place| dropped.binary_search(place).is_ok()) {
             return refuse(format!(
                 "`{}` is named both as survivor and as dropped: with shares of both kinds its input would show",
                 roster.name(*both)
@@ -177,7 +276,7 @@ impl Client {
                 threshold: self.params.threshold(),
             });
         }
-        if let Some(stranger) = survivors.iter().chain(&dropped).find(|p| !held.contains_key(p)) {
+        if let Some(stranger) = survivors.iter().chain(dropped).find(|p| !held.contains_key(p)) {
             return refuse(format!(
                 "`{}` has shared nothing in this round",
                 roster.name(*stranger)
@@ -189,15 +288,47 @@ impl Client {
         if survivors.binary_search(&own).is_err() {
             return refuse("the list says this client sent no input, but it has".to_owned());
         }
+        Ok(())
+    }
+
+    /// Whether enough survivors have signed the same list. Signatures that do not hold count for nothing.
+    fn check_signatures(
+        &self,
+        bytes: &[u8],
+        roster: &Roster,
+        list: &List,
+        identity: &Identity,
+    ) -> Result<()> {
+        let mut from = Reader::new(Kind::Confirmed, &roster.session, bytes)?;
+        let count = from.count(68)?;
+        let claim = list.claim(&roster.session);
+        let (mut last, mut found) = (None, 0);
+        for _ in 0..count {
+            let place = from.next_place(last, roster.len())?;
+            last = Some(place);
+            let signature = from.array()?;
+            let survived = list.survivors.binary_search(&place).is_ok();
+            found +=
+                usize::from(survived && identity.verify(roster.name(place), &claim, &signature));
+        }
+        from.end()?;
+        let threshold = self.params.threshold();
+        if found < threshold {
+            let what = "survivors have signed the list this client has signed";
+            return Err(Error::TooFew { what, found, threshold });
+        }
+        Ok(())
+    }
+
+    /// One share of each member: which one, the list says.
+    fn answer(&self, roster: &Roster, held: &Held, list: &List) -> Result<Vec<u8>> {
         let mut out = Writer::new(Kind::Answer, &roster.session, 8 + 36 * held.len());
-        out.size(own as usize).size(held.len());
+        out.size(self.place(roster)? as usize).size(held.len());
         for (place, shares) in held {
-            let alive = survivors.binary_search(place).is_ok();
+            let alive = list.survivors.binary_search(place).is_ok();
             let share = if alive { &shares[32..] } else { &shares[..32] };
             out.size(*place as usize).bytes(share);
         }
-        self.turn = Turn::Over;
-        self.seed = Zeroizing::new([0; 32]);
         Ok(out.done())
     }
 
@@ -249,8 +380,12 @@ impl Client {
     /// This client's place, if the roster shows it as it is.
     fn place(&self, roster: &Roster) -> Result<u32> {
         let own = self.member();
+        let is_own = |place: u32| {
+            let shown = &roster.members[place as usize];
+            (shown.seal, shown.mask) == (own.seal, own.mask)
+        };
         match roster.place(&self.name) {
-            Some(place) if roster.members[place as usize] == own => Ok(place),
+            Some(place) if is_own(place) => Ok(place),
             Some(_) => Err(Error::Refused {
                 reason: "the roster shows this client with other keys than its own".to_owned(),
             }),
@@ -258,11 +393,13 @@ impl Client {
         }
     }
 
+    /// The public keys, without a signature.
     fn member(&self) -> Member {
         Member {
             name: self.name.clone(),
             seal: public(&self.sealing()),
             mask: public(&self.masking()),
+            signature: None,
         }
     }
 
@@ -299,20 +436,28 @@ impl Client {
         let reason = match self.turn {
             Turn::Keys => "the client waits for the roster (call `share`)",
             Turn::Shares(_) => "the client waits for its inbox (call `masked`)",
+            Turn::Masked(..) if self.identity.is_some() => {
+                "the client has sent its input and waits for the survivors, to sign them (call `confirm`)"
+            }
             Turn::Masked(..) => {
                 "the client has sent its input and waits for the survivors (call `unmask`)"
+            }
+            Turn::Confirmed(..) => {
+                "the client has signed a list and waits for the signatures of the others (call `unmask`)"
             }
             Turn::Over => "the client has answered in this round, and answers once",
         };
         Error::Turn { call, reason }
     }
 
-    /// The client between two messages, for a process that ends in between.
+    /// The client between two messages, for a process that ends in between. An [`Identity`] is no part of it.
     ///
     /// **This is secret**: whoever has it and the masked input has the summary. Keep it where the rows are kept, and overwrite it with
     /// the next one: a state of before, used again, would answer a second time.
     pub fn to_bytes(&self) -> Zeroizing<Vec<u8>> {
-        let mut out = Writer::new(Kind::State, &self.tag, 512);
+        // Room for all of it, so that no copy stays behind where it grew.
+        let members = self.params.clients().min(1 << 16);
+        let mut out = Writer::new(Kind::State, &self.tag, 640 + 464 * members);
         out.text(&self.round).text(&self.name);
         self.params.write(&mut out);
         out.bytes(&*self.seed);
@@ -327,13 +472,16 @@ impl Client {
             Turn::Masked(roster, held) => {
                 out.bytes(&[2]);
                 roster.write(&mut out);
-                out.size(held.len());
-                for (place, shares) in held {
-                    out.size(*place as usize).bytes(&**shares);
-                }
+                write_held(&mut out, held);
+            }
+            Turn::Confirmed(roster, held, list) => {
+                out.bytes(&[3]);
+                roster.write(&mut out);
+                write_held(&mut out, held);
+                out.places(&list.survivors).places(&list.dropped);
             }
             Turn::Over => {
-                out.bytes(&[3]);
+                out.bytes(&[4]);
             }
         }
         Zeroizing::new(out.done())
@@ -342,36 +490,58 @@ impl Client {
     /// The client of [`Client::to_bytes`].
     ///
     /// # Errors
-    /// On any bytes that are not exactly a client's state.
+    /// On any bytes that are not exactly a client's state, and for a signed round.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
+        Self::read(bytes, None)
+    }
+
+    /// The client of [`Client::to_bytes`] in a signed round.
+    ///
+    /// # Errors
+    /// As [`Client::from_bytes`], and for a round that is not signed.
+    pub fn from_bytes_signed(bytes: &[u8], identity: Identity) -> Result<Self> {
+        Self::read(bytes, Some(identity))
+    }
+
+    fn read(bytes: &[u8], identity: Option<Identity>) -> Result<Self> {
         let (tag, mut from) = Reader::any_tag(Kind::State, bytes)?;
         let (round, name) = (from.text()?.to_owned(), from.text()?.to_owned());
         let params = Params::read(&mut from)?;
         if params.tag(&round)? != tag {
             return Err(Kind::State.wrong("it is altered"));
         }
+        check_identity(&params, identity.as_ref())?;
         let seed = Zeroizing::new(from.array()?);
-        let mut client = Self { round, name, params, tag, seed, turn: Turn::Over };
+        let mut client = Self { round, name, params, tag, seed, identity, turn: Turn::Over };
         let [turn] = from.array()?;
         client.turn = match turn {
             0 => Turn::Keys,
-            1 | 2 => {
-                let roster = Roster::new(&tag, &params, Roster::read(&mut from)?)?;
-                client.place(&roster)?;
+            1..=3 => {
+                let members = Roster::read(&mut from, &params)?;
+                let roster = Roster::new(&tag, &params, members)?;
+                let own = client.place(&roster)?;
                 if turn == 1 {
                     Turn::Shares(roster)
                 } else {
-                    client.read_held(&mut from, roster)?
+                    let held = client.read_held(&mut from, &roster, own)?;
+                    if turn == 2 {
+                        Turn::Masked(roster, held)
+                    } else {
+                        let mut places = || from.places(roster.len());
+                        let list = List { survivors: places()?, dropped: places()? };
+                        client.check_list(&list, &roster, &held)?;
+                        Turn::Confirmed(roster, held, list)
+                    }
                 }
             }
-            3 => Turn::Over,
+            4 => Turn::Over,
             other => return Err(Kind::State.wrong(format!("there is no turn {other}"))),
         };
         from.end()?;
         Ok(client)
     }
 
-    fn read_held(&self, from: &mut Reader<'_>, roster: Roster) -> Result<Turn> {
+    fn read_held(&self, from: &mut Reader<'_>, roster: &Roster, own: u32) -> Result<Held> {
         let mut held = Held::new();
         let count = from.count(4 + SHARES)?;
         for _ in 0..count {
@@ -383,11 +553,30 @@ impl Client {
             }
             held.insert(place, shares);
         }
-        if held.len() < self.params.threshold() || !held.contains_key(&self.place(&roster)?) {
+        if held.len() < self.params.threshold() || !held.contains_key(&own) {
             return Err(Kind::State.wrong("shares are missing"));
         }
-        Ok(Turn::Masked(roster, held))
+        Ok(held)
     }
+}
+
+fn write_held(out: &mut Writer, held: &Held) {
+    out.size(held.len());
+    for (place, shares) in held {
+        out.size(*place as usize).bytes(&**shares);
+    }
+}
+
+/// A signed round needs an identity, and no other does.
+fn check_identity(params: &Params, identity: Option<&Identity>) -> Result<()> {
+    let reason = match (params.is_signed(), identity) {
+        (true, None) => "the round is signed: give the client an identity",
+        (false, Some(_)) => {
+            "the round is not signed, so an identity protects nothing: agree on signed parameters"
+        }
+        _ => return Ok(()),
+    };
+    Err(Error::Params { reason: reason.to_owned() })
 }
 
 /// The shares of both secrets for one member.

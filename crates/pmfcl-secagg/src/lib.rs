@@ -70,17 +70,25 @@
 //!
 //! # What is not
 //!
-//! - **A server that lies.** It can invent clients: with `t − 1` of its own beside one real one, the sum is the real one's. It can also show
-//!   clients different inboxes and lists of survivors; a client refuses what contradicts itself and answers once, but does not know what others
-//!   were told. The paper's remedy, clients that sign their keys and then the list of survivors, is left out. A transport that knows its
-//!   clients does not replace it: Flower's `SuperNode` authentication tells the *server* who a client is, while clients still take each other's
-//!   keys from the server. What helps is a roster of keys that clients get by another way.
+//! - **A server that lies**, in a round without signatures. It can invent clients: with `t − 1` of its own beside one real one, the sum is the
+//!   real one's. It can also show clients different inboxes and lists of survivors; a client refuses what contradicts itself and answers once,
+//!   but does not know what others were told. A transport that knows its clients does not help: Flower's `SuperNode` authentication tells the
+//!   *server* who a client is, while clients take each other's keys from the server. See below.
 //! - **A client that lies** about its rows is believed within the agreed range, and cannot be found afterwards. One that sends wrong
 //!   shares can stop a round, not bend its sum.
 //! - **What the sum itself shows.** It is a summary, and all that is said of summaries holds: that of few rows shows them. The sum of two
 //!   clients shows each the other. Two cohorts that differ by one client show that client: take the same cohort or wholly other ones, a
 //!   threshold well above two, and each step of a client in one round only. Noise, as differential privacy asks, is not added.
 //! - **Who takes part** and when, which is known to the server, and the shape of the design.
+//!
+//! # Signed rounds
+//!
+//! With [`Params::signed`] clients sign their keys (Ed25519), and after round 2 the list of survivors: `confirm(survivors)` gives a signature,
+//! `collect_confirmation` takes it, `confirmations()` gives all of them, and `unmask` takes these in place of the list and answers when `t`
+//! survivors have signed the very same one. Each client has an [`Identity`]: its own key, and the public keys of the others, *which must have
+//! come by another way than this server*. That is the paper's remedy against a server that lies: it can neither invent clients nor tell
+//! two stories, as long as fewer than `2t − n` of the `n` clients on the roster are on its side; up to a third of them for `t` above two
+//! thirds. It can still stop a round, choose who is in it, and run another: clients should take part in one round a step.
 //!
 //! # What is given up
 //!
@@ -100,6 +108,7 @@
 mod client;
 mod error;
 mod fixed;
+mod identity;
 mod keys;
 mod mask;
 mod params;
@@ -112,5 +121,6 @@ pub use client::Client;
 pub use error::{Error, Result};
 pub use fixed::FixedPoint;
 pub use getrandom::SysRng;
+pub use identity::Identity;
 pub use params::Params;
 pub use server::{Server, Total};

@@ -17,6 +17,7 @@ pub struct Params {
     targets: usize,
     fixed: FixedPoint,
     model: u64,
+    signed: bool,
 }
 
 impl Params {
@@ -41,7 +42,7 @@ impl Params {
         if features == 0 || targets == 0 || features > 1 << 20 || targets > 1 << 20 {
             return refuse(format!("{features} columns and {targets} targets: 1 to 2^20 of each"));
         }
-        let params = Self { threshold, clients, features, targets, fixed, model: 0 };
+        let params = Self { threshold, clients, features, targets, fixed, model: 0, signed: false };
         if params.numbers() > MOST_NUMBERS {
             return refuse(format!(
                 "{features} columns and {targets} targets make {} numbers, {MOST_NUMBERS} are possible: take fewer columns",
@@ -64,6 +65,18 @@ impl Params {
     #[must_use]
     pub fn model(self, fingerprint: u64) -> Self {
         Self { model: fingerprint, ..self }
+    }
+
+    /// Asks for signatures: clients sign their keys and, before they help unmask, the list of survivors, and check those of the others
+    /// ([`Identity`](crate::Identity)). A server that lies is then found out.
+    #[must_use]
+    pub fn signed(self) -> Self {
+        Self { signed: true, ..self }
+    }
+
+    /// Whether signatures are asked for.
+    pub fn is_signed(&self) -> bool {
+        self.signed
     }
 
     /// Clients that must stay to the end.
@@ -111,15 +124,22 @@ impl Params {
 
     pub(crate) fn write(&self, out: &mut Writer) {
         out.size(self.threshold).size(self.clients).size(self.features).size(self.targets);
-        out.bytes(&[self.fixed.scale(), self.fixed.bound()]).bytes(&self.model.to_le_bytes());
+        out.bytes(&[self.fixed.scale(), self.fixed.bound(), u8::from(self.signed)])
+            .bytes(&self.model.to_le_bytes());
     }
 
     pub(crate) fn read(from: &mut Reader<'_>) -> Result<Self> {
         let [threshold, clients, features, targets] =
             [from.place()?, from.place()?, from.place()?, from.place()?].map(|v| v as usize);
-        let [scale, bound] = from.array()?;
-        let params = Self::new(threshold, clients, features, targets)?;
-        Ok(params.fixed_point(FixedPoint::new(scale, bound)?)?.model(from.word()?))
+        let [scale, bound, signed] = from.array()?;
+        let params = Self::new(threshold, clients, features, targets)?
+            .fixed_point(FixedPoint::new(scale, bound)?)?
+            .model(from.word()?);
+        match signed {
+            0 => Ok(params),
+            1 => Ok(params.signed()),
+            _ => Err(Kind::State.wrong("signed is neither 0 nor 1")),
+        }
     }
 }
 
@@ -164,6 +184,7 @@ mod tests {
             Params::new(3, 5, 5, 1).unwrap(),
             Params::new(3, 5, 4, 2).unwrap(),
             one.model(1),
+            one.signed(),
             one.fixed_point(FixedPoint::new(59, 50).unwrap()).unwrap(),
             one.fixed_point(FixedPoint::new(60, 49).unwrap()).unwrap(),
         ] {

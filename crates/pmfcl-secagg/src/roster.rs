@@ -15,6 +15,8 @@ pub(crate) struct Member {
     pub(crate) seal: [u8; 32],
     /// For masks.
     pub(crate) mask: [u8; 32],
+    /// Of both, in a signed round.
+    pub(crate) signature: Option<[u8; 64]>,
 }
 
 impl Member {
@@ -24,19 +26,30 @@ impl Member {
         out.done()
     }
 
-    pub(crate) fn from_bytes(tag: &Tag, bytes: &[u8]) -> Result<Self> {
+    pub(crate) fn from_bytes(tag: &Tag, params: &Params, bytes: &[u8]) -> Result<Self> {
         let mut from = Reader::new(Kind::Keys, tag, bytes)?;
-        let member = Self::read(&mut from)?;
+        let member = Self::read(&mut from, params)?;
         from.end()?;
         Ok(member)
     }
 
     fn write(&self, out: &mut Writer) {
         out.text(&self.name).bytes(&self.seal).bytes(&self.mask);
+        out.bytes(self.signature.as_ref().map_or(&[], |s| s));
     }
 
-    fn read(from: &mut Reader<'_>) -> Result<Self> {
-        Ok(Self { name: from.text()?.to_owned(), seal: from.array()?, mask: from.array()? })
+    fn read(from: &mut Reader<'_>, params: &Params) -> Result<Self> {
+        Ok(Self {
+            name: from.text()?.to_owned(),
+            seal: from.array()?,
+            mask: from.array()?,
+            signature: if params.is_signed() { Some(from.array()?) } else { None },
+        })
+    }
+
+    /// What a client signs: these keys are its own, in this round.
+    pub(crate) fn claim(&self, tag: &Tag) -> Tag {
+        hash(&[b"keys", tag, self.name.as_bytes(), &self.seal, &self.mask])
     }
 
     /// Keys that make no secret would make masks everyone knows.
@@ -99,7 +112,7 @@ impl Roster {
 
     pub(crate) fn from_bytes(tag: &Tag, params: &Params, bytes: &[u8]) -> Result<Self> {
         let mut from = Reader::new(Kind::Roster, tag, bytes)?;
-        let members = Self::read(&mut from)?;
+        let members = Self::read(&mut from, params)?;
         from.end()?;
         Self::new(tag, params, members)
     }
@@ -110,9 +123,9 @@ impl Roster {
     }
 
     /// The members, not checked yet.
-    pub(crate) fn read(from: &mut Reader<'_>) -> Result<Vec<Member>> {
+    pub(crate) fn read(from: &mut Reader<'_>, params: &Params) -> Result<Vec<Member>> {
         let count = from.count(66)?;
-        (0..count).map(|_| Member::read(from)).collect()
+        (0..count).map(|_| Member::read(from, params)).collect()
     }
 
     pub(crate) fn len(&self) -> usize {

@@ -28,6 +28,7 @@ pub struct Server {
     inputs: BTreeSet<u32>,
     sum: Vec<u128>,
     closed_inputs: bool,
+    signatures: BTreeMap<u32, [u8; 64]>,
     answers: BTreeMap<u32, BTreeMap<u32, Zeroizing<Bytes>>>,
 }
 
@@ -74,6 +75,7 @@ impl Server {
             inputs: BTreeSet::new(),
             sum: vec![0; params.numbers()],
             closed_inputs: false,
+            signatures: BTreeMap::new(),
             answers: BTreeMap::new(),
         })
     }
@@ -86,7 +88,7 @@ impl Server {
         if self.roster.is_some() {
             return Err(closed("to take keys", "the roster has been given out"));
         }
-        let member = Member::from_bytes(&self.tag, message)?;
+        let member = Member::from_bytes(&self.tag, &self.params, message)?;
         member.check()?;
         let name = member.name.clone();
         let taken = self.members.values().any(|other| {
@@ -220,6 +222,51 @@ impl Server {
         let mut out = Writer::new(Kind::Survivors, &roster.session, 8 + 4 * self.parcels.len());
         out.places(&survivors).places(&self.dropped());
         self.closed_inputs = true;
+        Ok(out.done())
+    }
+
+    /// In a signed round: takes a survivor's signature under the list. Gives its name. Whether it holds is for the clients to say.
+    ///
+    /// # Errors
+    /// When the message is none, of a client that did not survive, comes a second time or too early, and in a round that is not signed.
+    pub fn collect_confirmation(&mut self, message: &[u8]) -> Result<String> {
+        let roster = self.opened("to take a signature")?;
+        if !self.params.is_signed() || !self.closed_inputs {
+            return Err(closed(
+                "to take a signature",
+                "signatures come in signed rounds, after the list of survivors",
+            ));
+        }
+        let mut from = Reader::new(Kind::Confirmation, &roster.session, message)?;
+        let sender = from.next_place(None, roster.len())?;
+        let signature = from.array()?;
+        from.end()?;
+        let client = roster.name(sender).to_owned();
+        if !self.inputs.contains(&sender) {
+            return Err(Error::Client {
+                client,
+                reason: "it has sent no input, so it is not asked",
+            });
+        }
+        if self.signatures.contains_key(&sender) {
+            return Err(Error::Client { client, reason: "its signature has come already" });
+        }
+        self.signatures.insert(sender, signature);
+        Ok(client)
+    }
+
+    /// In a signed round: the signatures, for those who gave one.
+    ///
+    /// # Errors
+    /// When fewer clients have signed than the threshold; more may then be collected.
+    pub fn confirmations(&self) -> Result<Vec<u8>> {
+        let roster = self.opened("to give signatures")?;
+        self.enough("signatures", self.signatures.len())?;
+        let mut out = Writer::new(Kind::Confirmed, &roster.session, 4 + 68 * self.signatures.len());
+        out.size(self.signatures.len());
+        for (place, signature) in &self.signatures {
+            out.size(*place as usize).bytes(signature);
+        }
         Ok(out.done())
     }
 

@@ -26,6 +26,8 @@ pub(crate) enum Kind {
     Survivors = 6,
     Answer = 7,
     State = 8,
+    Confirmation = 9,
+    Confirmed = 10,
 }
 
 impl Kind {
@@ -39,6 +41,8 @@ impl Kind {
             Self::Survivors => "a list of survivors",
             Self::Answer => "a client's answer",
             Self::State => "a client's state",
+            Self::Confirmation => "a client's signature",
+            Self::Confirmed => "a list of signatures",
         }
     }
 
