@@ -21,12 +21,12 @@ fn the_row(sums: &Products) -> (Vec<f64>, Vec<f64>) {
 }
 
 /// The row and the target behind an upload of one row.
-pub fn one_row(bytes: &[u8]) -> Result<(Vec<f64>, Vec<f64>), Refused> {
+pub(crate) fn one_row(bytes: &[u8]) -> Result<(Vec<f64>, Vec<f64>), Refused> {
     Ok(the_row(&Update::from_bytes(bytes, MOST)?.summary().products()))
 }
 
 /// The row by which a later upload differs from an earlier one.
-pub fn row_between(before: &[u8], after: &[u8]) -> Result<(Vec<f64>, Vec<f64>), Refused> {
+pub(crate) fn row_between(before: &[u8], after: &[u8]) -> Result<(Vec<f64>, Vec<f64>), Refused> {
     let before = Update::from_bytes(before, MOST)?.summary().products();
     let mut sums = Update::from_bytes(after, MOST)?.summary().products();
     sums.xx.iter_mut().zip(&before.xx).for_each(|(a, b)| *a -= b);
@@ -35,7 +35,7 @@ pub fn row_between(before: &[u8], after: &[u8]) -> Result<(Vec<f64>, Vec<f64>), 
 }
 
 /// A basis of the space the design rows span, in reduced echelon form: the rows of `XᵀX` span the same.
-pub fn row_space(bytes: &[u8]) -> Result<Vec<Vec<f64>>, Refused> {
+pub(crate) fn row_space(bytes: &[u8]) -> Result<Vec<Vec<f64>>, Refused> {
     let sums = Update::from_bytes(bytes, MOST)?.summary().products();
     let m = sums.features;
     let mut rows: Vec<Vec<f64>> =
@@ -60,37 +60,35 @@ pub fn row_space(bytes: &[u8]) -> Result<Vec<Vec<f64>>, Refused> {
 }
 
 /// An agreement on `columns` features, one target and an intercept.
-pub fn agreement(columns: usize) -> Result<Agreement, Error> {
+pub(crate) fn agreement(columns: usize) -> Result<Agreement, Error> {
     let design = Design::new(Basis::default().fix(&[], columns)?, true);
     Agreement::values(Settings::default(), 1, design)
 }
 
 /// The bytes a client sends for its rows.
-pub fn upload(columns: usize, step: u64, x: &[f64], y: &[f64]) -> Result<Vec<u8>, Error> {
+pub(crate) fn upload(columns: usize, step: u64, x: &[f64], y: &[f64]) -> Result<Vec<u8>, Error> {
     let update =
         agreement(columns)?.summarize("clinic", step, Rows::new(x, columns)?, Rows::new(y, 1)?)?;
     Ok(update.to_bytes())
 }
 
-#[allow(dead_code, clippy::print_stdout, reason = "an example prints; a test uses the rest")]
-fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// What is printed.
+pub(crate) fn lines() -> Result<Vec<String>, Box<dyn std::error::Error>> {
     let (age, pressure, glucose, stay) = (47.0, 128.5, 6.1, 3.0);
     let bytes = upload(3, 0, &[age, pressure, glucose], &[stay])?;
     let (x, y) = one_row(&bytes)?;
-    println!("one row, {} bytes: features {x:?}, target {y:?}", bytes.len());
+    let mut out = vec![format!("one row, {} bytes: features {x:?}, target {y:?}", bytes.len())];
 
     let few = upload(3, 1, &[47.0, 128.5, 6.1, 61.0, 141.0, 7.4], &[3.0, 9.0])?;
-    println!("two rows of four design columns (1, age, pressure, glucose) lie in the span of");
-    for row in row_space(&few)? {
-        println!("  {row:.6?}");
-    }
+    out.push(
+        "two rows of four design columns (1, age, pressure, glucose), in the span of".to_owned(),
+    );
+    out.extend(row_space(&few)?.iter().map(|row| format!("  {row:.6?}")));
 
     let rules = Rules { least_samples: 5.0, ..Rules::default() };
     let refused = Server::new(agreement(3)?, rules)?.accept_bytes(&bytes);
-    println!(
-        "with Rules::least_samples = 5: {}",
-        refused.err().map_or("taken".into(), |e| e.to_string())
-    );
+    let answer = refused.err().map_or("taken".to_owned(), |refused| refused.to_string());
+    out.push(format!("Rules::least_samples = 5: {answer}"));
 
     let many = |rows: u32| {
         let x: Vec<f64> = (0..3 * rows).map(|i| f64::from(i * i % 97)).collect();
@@ -99,6 +97,14 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     };
     let ((x, y), (x1, y1)) = (many(20), many(21));
     let (row, target) = row_between(&upload(3, 2, &x, &y)?, &upload(3, 3, &x1, &y1)?)?;
-    println!("20 rows, then the same and one more: the last is {row:.6?} with target {target:.6?}");
+    out.push(format!(
+        "20 rows, then the same and one more: it is {row:.6?} with target {target:.6?}"
+    ));
+    Ok(out)
+}
+
+#[allow(dead_code, clippy::print_stdout, reason = "an example prints; a test takes the rest")]
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    lines()?.iter().for_each(|line| println!("{line}"));
     Ok(())
 }

@@ -152,7 +152,7 @@ mod tests {
     fn the_system_gives_other_noise_every_time() {
         let mut a = Noise::from_system().expect("randomness");
         let mut b = Noise::from_system().expect("randomness");
-        let mut list = |n: &mut Noise| (0..4).map(|_| n.gaussian(1 << 20)).collect::<Vec<_>>();
+        let list = |n: &mut Noise| (0..4).map(|_| n.gaussian(1 << 20)).collect::<Vec<_>>();
         assert_ne!(list(&mut a), list(&mut b));
     }
 }

@@ -112,8 +112,8 @@ fn perturb(
     numbers
 }
 
-/// All numbers [`release`] makes a [`Released`] of, piece after piece, as often as asked and with `share` of the noise; and `σ` of the
-/// pieces. For tests alone: with less than all of the noise they are not private.
+/// All numbers [`release`] makes a [`Released`] of, in a row, as often as asked and with `share` of the noise; and the `σ` of
+/// each. For tests alone: with less than all of the noise they are not private.
 ///
 /// # Errors
 /// As [`release`].
@@ -123,10 +123,11 @@ pub fn rehearse(
     (budget, share): (Budget, f64),
     times: usize,
     noise: &mut Noise,
-) -> Result<(Vec<Vec<Vec<f64>>>, Vec<f64>)> {
+) -> Result<(Vec<Vec<f64>>, Vec<f64>)> {
     let (sums, spreads) = (clipped.rounded()?, spreads(clipped, budget, share)?);
-    let runs = (0..times).map(|_| perturb(clipped, &sums, &spreads, noise)).collect();
-    Ok((runs, spreads))
+    let runs = (0..times).map(|_| perturb(clipped, &sums, &spreads, noise).concat()).collect();
+    let each = sums.iter().zip(spreads).flat_map(|(sums, sigma)| vec![sigma; sums.len()]);
+    Ok((runs, each.collect()))
 }
 
 impl Released {
