@@ -156,7 +156,7 @@ fn normal_cdf(z: f64) -> f64 {
     0.5 * libm::erfc(-z / 2.0_f64.sqrt())
 }
 
-/// δ of a Gaussian with `Δ/σ = μ`, exactly (Balle and Wang 2018, Theorem 8).
+/// δ of a Gaussian with `Δ/σ = μ`, exactly (Balle and Wang 2018).
 fn exact_delta(epsilon: f64, mu: f64) -> f64 {
     normal_cdf(mu / 2.0 - epsilon / mu) - epsilon.exp() * normal_cdf(-mu / 2.0 - epsilon / mu)
 }

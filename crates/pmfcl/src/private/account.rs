@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 /// let mut account = Account::new(Budget::new(1.0, 1e-6)?)?;
 /// let step = Budget::new(0.25, 1e-6)?;
 /// let steps = (0..).take_while(|_| account.spend(step).is_ok()).count();
-/// assert_eq!(steps, 14); // sums of ε would allow 4, and a δ four times as large
+/// assert_eq!(steps, 13); // sums of ε would allow 4, and a δ four times as large
 /// assert!(account.spent().epsilon <= 1.0);
 /// # Ok::<(), pmfcl::Error>(())
 /// ```

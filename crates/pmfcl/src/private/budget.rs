@@ -38,7 +38,7 @@ impl Budget {
 
     /// The largest `ρ` for which `ρ`-zCDP implies this (ε, δ).
     ///
-    /// For every `α > 1`, `ρ`-zCDP gives `δ = e^{(α−1)(αρ−ε)} (1 − 1/α)^α / (α − 1)` (Canonne, Kamath and Steinke 2020, Corollary 13). The
+    /// For every `α > 1`, `ρ`-zCDP gives `δ = e^{(α−1)(αρ−ε)} (1 − 1/α)^α / (α − 1)` (Canonne, Kamath and Steinke 2020, Section 2.3). The
     /// logarithm has the derivative `(2α−1)ρ − ε + ln(1 − 1/α)`, which grows with `α`: its root is the best `α`. Wherever the search ends,
     /// the bound holds.
     ///

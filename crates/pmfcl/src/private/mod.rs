@@ -29,8 +29,8 @@
 //! all in the Euclidean norm, and all reached at once by a row at the bounds. The coordinates of `XᵀX` are its diagonal and `√2` times what is
 //! above it, an orthonormal basis of symmetric matrices; so numbers off the diagonal have noise of `σ/√2` at the same guarantee.
 //!
-//! **Composition.** Every piece is a discrete Gaussian of parameter `σ_b` on a grid, which is `Δ_b²/2σ_b²`-zCDP (Canonne, Kamath and Steinke,
-//! 2020, Theorem 14, by sums over coordinates); zCDP adds up (Bun and Steinke 2016, Lemma 1.7), and becomes (ε, δ) by [`Budget::rho`]. That needs less noise
+//! **Composition.** Every piece is a discrete Gaussian of parameter `σ_b` on a grid, which is `Δ_b²/2σ_b²`-zCDP (Canonne, Kamath and Steinke
+//! 2020, for vectors of integers); zCDP adds up (Bun and Steinke 2016), and becomes (ε, δ) by [`Budget::rho`]. That needs less noise
 //! than ε/3 and δ/3 each: at ε = 1, δ = 10⁻⁶ the noise on `XᵀX` is 0.70 of the paper's, off the diagonal half of it.
 //!
 //! **Exact integers.** Contributions of a row are cut off towards zero on a grid, which only shrinks them, and added up as integers; sums are

@@ -1,6 +1,6 @@
 //! Integer noise of a discrete Gaussian, from a cryptographic generator.
 //!
-//! The sampler is that of Canonne, Kamath and Steinke (2020, Algorithms 1 to 3): a discrete Laplace, accepted with the
+//! The sampler is that of Canonne, Kamath and Steinke (2020): a discrete Laplace, accepted with the
 //! probability that makes it a Gaussian. Every probability is a fraction or `e` to a fraction, and all of it is integer arithmetic, so the
 //! distribution is the one of the proof and not one nearby.
 
