@@ -3,7 +3,7 @@
 use crate::error::{Error, Result};
 
 /// Held so far below a bound that no rounding on the way to a sum can pass it: norms of 10⁵ numbers are right to 10⁻¹¹.
-const MARGIN: f64 = 1e-9;
+pub(super) const MARGIN: f64 = 1e-9;
 
 /// The largest norms of a row. They must come from what is known of the columns, never from the rows themselves: a bound taken from
 /// the data tells of its largest row.

@@ -3,6 +3,7 @@
 use faer::{Mat, Side};
 
 use super::Bounds;
+use super::bounds::MARGIN;
 use crate::error::{Error, Result};
 use crate::rows::Rows;
 use crate::summary::Design;
@@ -36,8 +37,9 @@ impl Piece {
     fn new(name: &'static str, count: usize, share: f64, bound: f64) -> Self {
         let root = (count as f64).sqrt();
         let step = libm::exp2((bound * COARSE / root).log2().floor());
-        // Two roundings to the nearest, of half a step in each of the numbers.
-        Self { name, count, share, step, sensitivity: bound + step * root }
+        // Two roundings to the nearest, of half a step in each of the numbers; and those of products.
+        let sensitivity = bound * (1.0 + MARGIN) + step * root;
+        Self { name, count, share, step, sensitivity }
     }
 
     /// Step of the rows' grid.
