@@ -165,6 +165,16 @@ class Agreement:
         form: str,
         numbers: str,
     ) -> bytes: ...
+    def summarize_private(
+        self,
+        client: str,
+        step: int,
+        x: NDArray[Any],
+        y: NDArray[Any],
+        clip: tuple[float, float],
+        budget: tuple[float, float],
+        account: PrivacyAccount | None,
+    ) -> tuple[bytes, float, list[float]]: ...
     def decide(self, sent: bytes, x: NDArray[Any]) -> NDArray[np.float64]: ...
 
 @final
@@ -182,7 +192,32 @@ class FederatedServer:
     def report(self) -> list[tuple[str, int, float, float | None, float | None]]: ...
 
 @final
+class PrivacyAccount:
+    """What a client has given away over all its releases; one that would pass the total is refused.
+
+    >>> from pmfcl.federated import PrivacyAccount
+    >>> account = PrivacyAccount(1.0, 1e-6)
+    >>> account.spend(0.5, 1e-6)
+    >>> account.releases, account.spent[0] < 0.6
+    (1, True)
+    """
+
+    def __init__(self, epsilon: float, delta: float) -> None: ...
+    def spend(self, epsilon: float, delta: float) -> None: ...
+    @property
+    def spent(self) -> tuple[float, float]: ...
+    @property
+    def releases(self) -> int: ...
+
+@final
 class SecAggClient:
+    """A client in one round of secure aggregation: the server learns the sum of the clients' summaries, and nothing else of them.
+
+    All sides give the same round id, used once, and the same `threshold` (of `clients`, above half), `width` and `targets` of the
+    summaries, `model`, `scale` and `bound`. With a `secret` of 32 random bytes and the public keys `known` of all clients, come by
+    another way than the server, the round is a signed one. `to_bytes` is as secret as the rows; overwrite it with the next one.
+    """
+
     def __init__(
         self,
         round: str,
@@ -211,6 +246,8 @@ class SecAggClient:
 
 @final
 class SecAggServer:
+    """The server's side: each `collect_…` takes one message of a client and gives its name; the others give what is sent next."""
+
     def __init__(
         self,
         round: str,

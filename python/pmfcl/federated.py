@@ -25,6 +25,7 @@ from ._labels import Classes, name_of
 from ._regressor import ContinualRegressor
 
 Refused = _core.RefusedError
+PrivacyAccount = _core.PrivacyAccount
 
 # Most bytes of an upload, unless said otherwise.
 MOST_BYTES = 256 << 20
@@ -61,6 +62,16 @@ class Lost(NamedTuple):
     samples: float
     forgetting: float | None
     bound: float | None
+
+
+class Private(NamedTuple):
+    """A private upload: its bytes, rows with noise, standard deviations of the noise on XᵀX, XᵀY and Σy², and what it cost."""
+
+    update: bytes
+    samples: float
+    sigma: tuple[float, float, float]
+    epsilon: float
+    delta: float
 
 
 class Agreement:
@@ -167,6 +178,22 @@ class Agreement:
         codes = np.ascontiguousarray(codes, dtype=np.uint32)
         names = [name_of(value) for value in values]
         return self._core.summarize_classes(str(client), step, X, codes, names, form, numbers)
+
+    def summarize_private(self, client, step, X, y, *, epsilon, delta, clip_x, clip_y, account=None):
+        """What `client` uploads for the rows of one step, with differential privacy: AdaSSP, see docs/privacy.md.
+
+        For any two tables that differ by one row, no outcome is likelier than `exp(epsilon)` times, but for `delta`. Features (after
+        the basis) are scaled down to a norm of `clip_x` and targets to `clip_y`; both must come from what is known of the columns, never
+        from the rows. `account`, a `PrivacyAccount`, adds up what was given away and refuses to pass its total. Numbers only.
+        """
+        X = _inputs.rows(self._template, X, reset=False)
+        if isinstance(self._template, ContinualClassifier):
+            raise ValueError("noisy counts of classes do not add up; private updates are for numbers")
+        y, _, _ = self._template._targets(y, X, None)
+        sent = self._core.summarize_private(
+            str(client), step, X, y, (clip_x, clip_y), (float(epsilon), float(delta)), account
+        )
+        return Private(*sent[:2], tuple(sent[2]), float(epsilon), float(delta))
 
     def summary(self, X, y):
         """The summary of rows under this agreement, for places that add summaries themselves. Not for "logistic"."""

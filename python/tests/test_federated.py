@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from pmfcl import ContinualClassifier, ContinualRegressor, load
-from pmfcl.federated import Agreement, Refused, Server
+from pmfcl.federated import Agreement, PrivacyAccount, Refused, Server
 from sklearn.linear_model import Ridge
 
 RIDGE = 1e-3
@@ -159,6 +159,32 @@ def test_smaller_uploads_and_what_they_cost():
     assert sizes["diagonal", "double"] < 0.2 * sizes["exact", "double"]
     few = agreement.summarize("c", 0, X[:3], y[:3])  # three rows are three rows, not a triangle
     assert len(few) < 1500
+
+
+def test_private_uploads_near_the_truth_and_an_account_that_closes():
+    draw = np.random.default_rng(5)
+    X = draw.uniform(-0.5, 0.5, size=(100_000, 3))
+    y = X @ [0.5, -0.3, 0.2] + 0.1
+    agreement = Agreement(ContinualRegressor(ridge=0.0), 3)
+    account = PrivacyAccount(1.0, 1e-6)
+    budget = {"epsilon": 0.9, "delta": 1e-6, "clip_x": 1.0, "clip_y": 1.0}
+    sent = agreement.summarize_private("c", 0, X, y, **budget, account=account)
+    assert (sent.epsilon, sent.delta) == (0.9, 1e-6)
+    assert sent.samples != len(y) and abs(sent.samples - len(y)) < 10 * sent.sigma[0]
+    server = Server(agreement)
+    server.accept(sent.update)
+    gap = np.abs(server.model().predict(X) - y).max()
+    assert 1e-6 < gap < 0.05  # there is noise, and it is small beside so many rows
+    other = agreement.summarize_private("c", 0, X, y, **budget)
+    assert other.update != sent.update
+    with pytest.raises(ValueError, match="1 releases have been made"):
+        agreement.summarize_private("c", 1, X, y, **budget, account=account)
+    assert account.releases == 1
+    with pytest.raises(ValueError, match="epsilon"):
+        agreement.summarize_private("c", 1, X, y, **{**budget, "epsilon": 0.0})
+    classes = Agreement(ContinualClassifier(), 3, classes=[0, 1])
+    with pytest.raises(ValueError, match="numbers"):
+        classes.summarize_private("c", 1, X, y > 0, **budget)
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ use pyo3::types::{PyBytes, PyDict};
 
 use crate::call::{outside, raised, raised_by_file, raised_in};
 use crate::model::PyModel;
+use crate::private::{PyAccount, released};
 use crate::summary::PySummary;
 use crate::table::{Table, table};
 
@@ -177,6 +178,34 @@ impl PyAgreement {
         let made = outside(py, || Ok(self.agreement.summarize(client, step, x, y)))?;
         py.check_signals()?;
         self.sent(py, made, form, numbers)
+    }
+
+    /// What a client sends for a step of numbers with differential privacy; rows with noise, and the noise of the sums.
+    #[expect(clippy::too_many_arguments, reason = "one call a step")]
+    fn summarize_private<'py>(
+        &self,
+        py: Python<'py>,
+        client: &str,
+        step: u64,
+        x: Table<'_>,
+        y: Table<'_>,
+        clip: (f64, f64),
+        budget: (f64, f64),
+        account: Option<PyRefMut<'_, PyAccount>>,
+    ) -> PyResult<(Bound<'py, PyBytes>, f64, [f64; 3])> {
+        if !self.agreement.class_names().is_empty() {
+            return Err(PyValueError::new_err(
+                "noisy counts of classes do not add up; private updates are for numbers",
+            ));
+        }
+        if let Some(mut account) = account {
+            account.file(budget)?;
+        }
+        let (x, y) = (x.rows()?, y.rows()?);
+        let made =
+            outside(py, || Ok(released(&self.agreement, (client, step), (x, y), clip, budget)))?;
+        let (update, released) = made.map_err(|e| raised_in(e, &self.features))?;
+        Ok((PyBytes::new(py, &update.to_bytes()), released.samples(), released.sigma()))
     }
 
     /// What a client sends for a step of classes: a code for each row, a name for each code.

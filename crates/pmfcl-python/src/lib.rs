@@ -8,7 +8,7 @@
 //! | `table`, `arrow` | the caller's numbers, without a copy where they are row-major already |
 //! | `call` | work outside the lock: panics and errors become exceptions, Ctrl-C is heard |
 //! | `summary` | `Summary` |
-//! | `federation` | what clients and server of a federation agree on, and the server |
+//! | `federation`, `private`, `secagg` | what clients and server of a federation agree on, and the server; private uploads; masked sums |
 //! | `model`, `hindsight`, `look`, `file` | `Model`: learning and predicting; another mind; what can be seen; bytes and files |
 
 mod arrow;
@@ -18,6 +18,8 @@ mod file;
 mod hindsight;
 mod look;
 mod model;
+mod private;
+mod secagg;
 mod summary;
 mod table;
 
@@ -30,6 +32,9 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<model::PyModel>()?;
     module.add_class::<federation::PyAgreement>()?;
     module.add_class::<federation::PyServer>()?;
+    module.add_class::<private::PyAccount>()?;
+    module.add_class::<secagg::PySecAggClient>()?;
+    module.add_class::<secagg::PySecAggServer>()?;
     module.add("RefusedError", module.py().get_type::<federation::RefusedError>())?;
     module.add_function(wrap_pyfunction!(arrow::arrow_table, module)?)
 }

@@ -15,6 +15,7 @@
 //! | solve | [`mod@solve`] | [`Model`], [`Penalty`] |
 //! | all of it, task after task | [`learner`], [`loss`] | [`Learner`], [`Loss`] |
 //! | the same between clients | [`federated`] | [`federated::Server`] |
+//! | with differential privacy, behind the feature `private` | `private` | `private::Released` |
 //! | report | [`report`], [`pareto`] | |
 //!
 //! ```
@@ -43,6 +44,8 @@ mod kernel;
 pub mod learner;
 pub mod loss;
 pub mod pareto;
+#[cfg(feature = "private")]
+pub mod private;
 pub mod report;
 mod rows;
 pub mod solve;

@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Front to back. `classify` comes after the learner it wraps, `federated` after both.
-const ORDER: [&str; 13] = [
+/// Front to back. `classify` comes after the learner it wraps, `federated` after both, `private` after what it protects.
+const ORDER: [&str; 14] = [
     "error",
     "rows",
     "theta",
@@ -16,6 +16,7 @@ const ORDER: [&str; 13] = [
     "learner",
     "classify",
     "federated",
+    "private",
     "report",
     "pareto",
 ];

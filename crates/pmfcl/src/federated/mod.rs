@@ -15,7 +15,7 @@
 //! register is summed in its own order, so the order of arrival does not change a bit of the model.
 //!
 //! **What is not promised.** A summary is no secret: that of one row is the row, and with fewer rows than columns it shows
-//! the space they span. [`Rules::least_samples`] keeps such updates out. A client that lies within what rows could be is
+//! the space they span. [`Rules::least_samples`] keeps such updates out; the module `private` makes updates that give no row away. A client that lies within what rows could be is
 //! believed; [`Rules::most_share`] bounds what it can do. Where columns depend on each other but for rounding, the rank is decided by
 //! the last digits, and without a fixed ridge the model with it: the same for every order of arrival, not always that of the rows in
 //! one place.

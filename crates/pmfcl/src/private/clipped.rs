@@ -1,0 +1,274 @@
+//! Sums of clipped rows as exact integers: what noise is added to.
+
+use faer::{Mat, Side};
+
+use super::Bounds;
+use super::bounds::MARGIN;
+use crate::error::{Error, Result};
+use crate::rows::Rows;
+use crate::summary::Design;
+
+/// Rounding sums to the grid of the noise adds at most this share to a sensitivity.
+const COARSE: f64 = 1.0 / 256.0;
+/// Steps of the rows' grid in one of the noise's.
+const FINE: i64 = 1 << 24;
+/// What rounding in the eigenvalue solver may add to a sensitivity, as a share.
+const EIGEN: f64 = 1e-3;
+/// Most rows times columns for which it adds no more: 16·2⁻⁵²·10¹¹ is below a thousandth.
+const MOST_CELLS: f64 = 1e11;
+/// Rows mapped at once.
+const CHUNK: usize = 256;
+
+/// A statistic that is released: its numbers, and how far one row moves them.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Piece {
+    pub(super) name: &'static str,
+    /// Numbers.
+    pub(super) count: usize,
+    /// Share of the budget, in ρ.
+    pub(super) share: f64,
+    /// Step of the noise's grid, a power of two.
+    pub(super) step: f64,
+    /// Most that one row changes the rounded sums by, in the Euclidean norm.
+    pub(super) sensitivity: f64,
+}
+
+impl Piece {
+    fn new(name: &'static str, count: usize, share: f64, bound: f64) -> Self {
+        let root = (count as f64).sqrt();
+        let step = libm::exp2((bound * COARSE / root).log2().floor());
+        // Two roundings to the nearest, of half a step in each of the numbers; and those of products.
+        let sensitivity = bound * (1.0 + MARGIN) + step * root;
+        Self { name, count, share, step, sensitivity }
+    }
+
+    /// Step of the rows' grid.
+    fn fine(&self) -> f64 {
+        self.step / FINE as f64
+    }
+}
+
+/// Sums of clipped rows, as exact integers. They are not private: noise is added by [`release`](super::release()).
+#[derive(Debug, Clone, PartialEq)]
+pub struct Clipped {
+    design: Design,
+    targets: usize,
+    bounds: Bounds,
+    rows: u64,
+    pieces: Vec<Piece>,
+    /// Of every piece but `λ_min`, on the rows' grid.
+    sums: Vec<Vec<i128>>,
+}
+
+/// Places in the list of pieces.
+pub(super) const XX: usize = 0;
+pub(super) const XY: usize = 1;
+pub(super) const YY: usize = 2;
+pub(super) const LEAST: usize = 3;
+pub(super) const COUNT: usize = 4;
+pub(super) const Y: usize = 5;
+
+impl Clipped {
+    /// No rows yet. The design must have been fixed without a look at the rows.
+    ///
+    /// # Errors
+    /// When there are no targets or columns.
+    pub fn new(design: Design, targets: usize, bounds: Bounds) -> Result<Self> {
+        let (m, p) = (design.width(), targets);
+        if m == 0 || p == 0 {
+            return Err(Error::Empty { what: "the list of columns or targets" });
+        }
+        let one = if design.intercept() { 1.0 } else { 0.0 };
+        let square = one + bounds.x() * bounds.x();
+        let by = bounds.y();
+        let spare = if design.intercept() { 0.1 } else { 0.1 / 3.0 };
+        let mut pieces = vec![
+            Piece::new("XᵀX", m * (m + 1) / 2, 0.3, square),
+            Piece::new("XᵀY", m * p, 0.3, square.sqrt() * by),
+            Piece::new("Σy²", p, spare, by * by),
+            Piece::new("λ_min", 1, 0.3, square * (1.0 + EIGEN)),
+        ];
+        if !design.intercept() {
+            pieces.push(Piece::new("n", 1, spare, 1.0));
+            pieces.push(Piece::new("Σy", p, spare, by));
+        }
+        let sums = pieces.iter().map(|piece| vec![0; piece.count]).collect();
+        Ok(Self { design, targets, bounds, rows: 0, pieces, sums })
+    }
+
+    /// Adds rows, each scaled down to the bounds.
+    ///
+    /// # Errors
+    /// On shapes that do not agree and values that are not finite; nothing of the chunk is added then.
+    pub fn add(&mut self, x: Rows<'_>, y: Rows<'_>) -> Result<()> {
+        let (m, p) = (self.design.width(), self.targets);
+        for (what, unit, expected, found) in [
+            ("the feature table", "columns", self.design.inputs(), x.width()),
+            ("the target table", "columns", p, y.width()),
+            ("the target table", "rows", x.len(), y.len()),
+        ] {
+            if expected != found {
+                return Err(Error::Shape { what, unit, expected, found });
+            }
+        }
+        if (self.rows + x.len() as u64) as f64 * m as f64 > MOST_CELLS {
+            return Err(Error::Unsupported {
+                operation: "a private sum of so many rows",
+                reason: "the least eigenvalue would lose the digits the guarantee counts on; split the task".to_owned(),
+            });
+        }
+        let mut sums = self.sums.clone();
+        let mut design = vec![0.0; CHUNK.min(x.len()) * m];
+        let mut target = vec![0.0; p];
+        for from in (0..x.len()).step_by(CHUNK) {
+            let rows = CHUNK.min(x.len() - from);
+            let design = &mut design[..rows * m];
+            self.design
+                .write(&x, from, design, m, None)
+                .map_err(|e| Error::Basis(e).shifted(self.rows + from as u64))?;
+            for (i, row) in design.chunks_exact_mut(m).enumerate() {
+                target.iter_mut().enumerate().for_each(|(k, v)| *v = y.get(from + i, k));
+                let at = self.rows + (from + i) as u64;
+                finite("feature", at, &row[usize::from(self.design.intercept())..])?;
+                finite("target", at, &target)?;
+                self.add_row(row, &mut target, &mut sums);
+            }
+        }
+        self.sums = sums;
+        self.rows += x.len() as u64;
+        Ok(())
+    }
+
+    fn add_row(&self, x: &mut [f64], y: &mut [f64], sums: &mut [Vec<i128>]) {
+        self.bounds.clip_x(&mut x[usize::from(self.design.intercept())..]);
+        self.bounds.clip_y(y);
+        // Towards zero: a contribution cut off is never longer than it was.
+        let cut = |value: f64, step: f64| i128::from((value / step) as i64);
+        let step = self.pieces[XX].fine();
+        let mut cells = sums[XX].iter_mut();
+        for i in 0..x.len() {
+            for j in i..x.len() {
+                let factor = if i == j { 1.0 } else { std::f64::consts::SQRT_2 };
+                *cells.next().expect("a triangle") += cut(factor * x[i] * x[j], step);
+            }
+        }
+        let step = self.pieces[XY].fine();
+        for (i, a) in x.iter().enumerate() {
+            for (k, b) in y.iter().enumerate() {
+                sums[XY][i * y.len() + k] += cut(a * b, step);
+            }
+        }
+        for (k, v) in y.iter().enumerate() {
+            sums[YY][k] += cut(v * v, self.pieces[YY].fine());
+        }
+        if !self.design.intercept() {
+            sums[COUNT][0] += cut(1.0, self.pieces[COUNT].fine());
+            for (k, v) in y.iter().enumerate() {
+                sums[Y][k] += cut(*v, self.pieces[Y].fine());
+            }
+        }
+    }
+
+    /// The sums of both, to the last bit those of all rows in one place. For a server that is trusted with sums and adds
+    /// noise once.
+    ///
+    /// # Errors
+    /// When design, targets or bounds differ.
+    pub fn merge(&self, other: &Clipped) -> Result<Clipped> {
+        if (&self.design, self.targets, self.bounds) != (&other.design, other.targets, other.bounds)
+        {
+            return Err(Error::Mismatch {
+                what: "design, targets or bounds",
+                left: format!("{} × {}, {:?}", self.design.width(), self.targets, self.bounds),
+                right: format!("{} × {}, {:?}", other.design.width(), other.targets, other.bounds),
+            });
+        }
+        let mut both = self.clone();
+        for (mine, theirs) in both.sums.iter_mut().zip(&other.sums) {
+            mine.iter_mut().zip(theirs).for_each(|(a, b)| *a += b);
+        }
+        both.rows += other.rows;
+        Ok(both)
+    }
+
+    /// The design.
+    pub fn design(&self) -> &Design {
+        &self.design
+    }
+
+    /// How many values are predicted.
+    pub fn targets(&self) -> usize {
+        self.targets
+    }
+
+    /// The bounds.
+    pub fn bounds(&self) -> Bounds {
+        self.bounds
+    }
+
+    pub(super) fn pieces(&self) -> &[Piece] {
+        &self.pieces
+    }
+
+    /// The sums on the noise's grid, `λ_min` among them.
+    pub(super) fn rounded(&self) -> Result<Vec<Vec<i128>>> {
+        let fine = i128::from(FINE);
+        let nearest = |v: &i128| (v + fine / 2).div_euclid(fine);
+        let mut all: Vec<Vec<i128>> =
+            self.sums.iter().map(|sums| sums.iter().map(nearest).collect()).collect();
+        all[LEAST] = vec![(self.least()? / self.pieces[LEAST].step).round() as i128];
+        Ok(all)
+    }
+
+    /// `λ_min(XᵀX)`.
+    fn least(&self) -> Result<f64> {
+        let m = self.design.width();
+        let step = self.pieces[XX].fine();
+        let gram = symmetric(m, self.sums[XX].iter().map(|v| *v as f64 * step));
+        let values = gram.self_adjoint_eigenvalues(Side::Lower).map_err(stuck)?;
+        Ok(values.into_iter().fold(f64::INFINITY, f64::min).max(0.0))
+    }
+
+    /// What noise is added to, and the declared sensitivity, by name. For tests alone: these numbers are not private.
+    ///
+    /// # Errors
+    /// When eigenvalues do not converge.
+    #[cfg(feature = "seeded-noise")]
+    pub fn before_noise(&self) -> Result<Vec<(&'static str, Vec<f64>, f64)>> {
+        let rounded = self.rounded()?;
+        let list = self.pieces.iter().zip(rounded).map(|(piece, sums)| {
+            let numbers = sums.iter().map(|v| *v as f64 * piece.step).collect();
+            (piece.name, numbers, piece.sensitivity)
+        });
+        Ok(list.collect())
+    }
+}
+
+/// The matrix of coordinates: the diagonal, and `√2` times what is above it.
+pub(super) fn symmetric(m: usize, coordinates: impl Iterator<Item = f64>) -> Mat<f64> {
+    let mut coordinates = coordinates;
+    let mut gram = Mat::zeros(m, m);
+    for i in 0..m {
+        for j in i..m {
+            let value = coordinates.next().expect("a triangle");
+            let value = if i == j { value } else { value * std::f64::consts::FRAC_1_SQRT_2 };
+            gram[(i, j)] = value;
+            gram[(j, i)] = value;
+        }
+    }
+    gram
+}
+
+pub(super) fn stuck(_: impl Sized) -> Error {
+    Error::Unsupported {
+        operation: "the private release",
+        reason: "the eigenvalues of the sums do not converge".to_owned(),
+    }
+}
+
+fn finite(what: &'static str, row: u64, cells: &[f64]) -> Result<()> {
+    match cells.iter().position(|v| !v.is_finite()) {
+        Some(column) => Err(Error::NotFinite { what, row, column, value: cells[column] }),
+        None => Ok(()),
+    }
+}
