@@ -188,7 +188,7 @@ class Agreement:
         """
         X = _inputs.rows(self._template, X, reset=False)
         if isinstance(self._template, ContinualClassifier):
-            raise ValueError("noisy counts of classes do not add up; private updates are for numbers")
+            raise TypeError("noisy counts of classes do not add up; private updates are for numbers")
         y, _, _ = self._template._targets(y, X, None)
         sent = self._core.summarize_private(
             str(client), step, X, y, (clip_x, clip_y), (float(epsilon), float(delta)), account

@@ -183,7 +183,7 @@ def test_private_uploads_near_the_truth_and_an_account_that_closes():
     with pytest.raises(ValueError, match="epsilon"):
         agreement.summarize_private("c", 1, X, y, **{**budget, "epsilon": 0.0})
     classes = Agreement(ContinualClassifier(), 3, classes=[0, 1])
-    with pytest.raises(ValueError, match="numbers"):
+    with pytest.raises(TypeError, match="numbers"):
         classes.summarize_private("c", 1, X, y > 0, **budget)
 
 
