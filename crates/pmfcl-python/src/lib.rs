@@ -8,6 +8,7 @@
 //! | `table`, `arrow` | the caller's numbers, without a copy where they are row-major already |
 //! | `call` | work outside the lock: panics and errors become exceptions, Ctrl-C is heard |
 //! | `summary` | `Summary` |
+//! | `secagg` | `SecAggClient`, `SecAggServer` |
 //! | `model`, `hindsight`, `look`, `file` | `Model`: learning and predicting; another mind; what can be seen; bytes and files |
 
 mod arrow;
@@ -16,6 +17,7 @@ mod file;
 mod hindsight;
 mod look;
 mod model;
+mod secagg;
 mod summary;
 mod table;
 
@@ -26,5 +28,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<summary::PySummary>()?;
     module.add_class::<model::PyModel>()?;
+    module.add_class::<secagg::PySecAggClient>()?;
+    module.add_class::<secagg::PySecAggServer>()?;
     module.add_function(wrap_pyfunction!(arrow::arrow_table, module)?)
 }
