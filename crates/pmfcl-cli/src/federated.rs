@@ -1,5 +1,6 @@
 //! `pmfcl federated`: many clients, one model, in one process, beside pooled training and the usual ways.
 
+mod private;
 mod rivals;
 mod stage;
 
@@ -21,6 +22,7 @@ use serde_json::json;
 use crate::data::{Reading, expand};
 use crate::picture::write;
 use crate::terminal::{Progress, answer, bytes, cut, grouped, maybe, note, short};
+use private::Privacy;
 use rivals::{Averaged, average};
 use stage::{Cut, Stage, Targets};
 
@@ -35,7 +37,8 @@ const SHOWN: usize = 12;
 #[command(after_help = "Examples:
   pmfcl federated phones.parquet --client-column user --target activity --steps 5
   pmfcl federated houses.csv --client-column region --task-column year --target price --out pictures
-  pmfcl federated phones.parquet --client-column user --target activity --loss logistic --absent 0.5 --json")]
+  pmfcl federated phones.parquet --client-column user --target activity --loss logistic --absent 0.5 --json
+  pmfcl federated houses.csv --client-column region --target price --private 1 --clip-x 3 --clip-y 2")]
 pub(crate) struct Federated {
     /// The table; several files are read as one.
     #[arg(required = true, value_name = "DATA")]
@@ -79,7 +82,9 @@ pub(crate) struct Federated {
     /// Send numbers in single precision: half the bytes, six digits.
     #[arg(long)]
     single: bool,
-    /// Where all randomness comes from.
+    #[command(flatten)]
+    privacy: Privacy,
+    /// Where all randomness comes from, but for that of --private.
     #[arg(long, default_value_t = 0, value_name = "S")]
     seed: u64,
     /// Write tables as CSV and the picture as SVG and PNG here.
@@ -119,6 +124,7 @@ impl Federated {
             bail!("--loss is for classes; give --classes where numbers stand for classes");
         }
         let agreement = self.agreement(&stage)?;
+        self.privacy.check(&agreement)?;
         note(&format!(
             "{} clients, {} steps, {} columns",
             stage.clients.len(),
@@ -137,7 +143,7 @@ impl Federated {
         if let Some(out) = &self.out {
             save(out, &lines, averaged.as_ref(), measure, &report)?;
         }
-        let document = json!({
+        let mut document = json!({
             "steps": lines.iter().map(|line| json!({
                 "step": line.at + 1,
                 "clients": line.clients,
@@ -150,6 +156,10 @@ impl Federated {
                 "samples": server.samples(),
             },
         });
+        if let Some(budget) = self.privacy.budget()? {
+            document["final"]["epsilon"] = budget.epsilon.into();
+            document["final"]["delta"] = budget.delta.into();
+        }
         answer(&document, &format!("{}\n{}", steps.text(), lost.text()))
     }
 
@@ -189,7 +199,10 @@ impl Federated {
         let x = stage.inputs(&first.context("no client has rows to learn from")?);
         let rows = Rows::new(&x, stage.width)?;
         let basis = self.basis.clone().unwrap_or_default();
-        let ridge = self.ridge.unwrap_or_default();
+        // A private summary has a ridge in it.
+        let none =
+            if self.privacy.budget()?.is_some() { Ridge::Fixed(0.0) } else { Ridge::default() };
+        let ridge = self.ridge.unwrap_or(none);
         let settings = Settings {
             basis: basis.clone(),
             ridge,
@@ -278,6 +291,10 @@ impl Federated {
         let update = match &stage.y {
             Targets::Values { width, .. } => {
                 let y = stage.values(rows);
+                if let Some(summary) = self.privacy.summary(agreement, x, Rows::new(&y, *width)?)? {
+                    let update = Update::from_summary(agreement, name, step as u64, summary)?;
+                    return Ok(if self.single { update.in_single()? } else { update });
+                }
                 agreement.summarize(name, step as u64, x, Rows::new(&y, *width)?)?
             }
             Targets::Classes { .. } => {
@@ -353,6 +370,9 @@ impl Federated {
                 "In step {} the design has rank {} here and {} in one place: columns depend on each other but for rounding, and which of them count is decided by the last digits. A fixed --ridge does not ask.",
                 line.step, line.ranks.0, line.ranks.1
             ));
+        }
+        if let Some(words) = self.privacy.words(lines.len()) {
+            table.note(words);
         }
         table.note("local: every client with its own rows alone.");
         match averaged {

@@ -126,3 +126,35 @@ fn wrong_usage_is_named() {
     }
     assert_eq!(place.run(&format!("{WORDS} --steps 2 --task-column year")).code, Some(2));
 }
+
+#[test]
+fn private_updates_say_what_they_promise_and_what_they_cost() {
+    let place = Place::new();
+    place.put("farms.csv", table(false));
+    let private = "--task-column year --absent 0 --private 50 --clip-x 1.5 --clip-y 4";
+    let document = document(&place, &format!("{private} --delta 1e-5"));
+    assert_eq!(keys(&document["final"]), ["delta", "epsilon", "gap_to_pooled", "samples"]);
+    assert_eq!(document["final"]["epsilon"], 50.0);
+    assert_eq!(document["final"]["delta"], 1e-5);
+    // Noise, and not so much that nothing is left.
+    let gap = document["final"]["gap_to_pooled"].as_f64().unwrap();
+    assert!((1e-6..3.0).contains(&gap), "{gap}");
+    let samples = document["final"]["samples"].as_f64().unwrap();
+    assert!(samples.fract() != 0.0, "the number of rows is private too: {samples}");
+    let words = place.ok(&format!("{WORDS} {private}"));
+    for part in ["epsilon 50 and delta 1e-6", "each of 3 steps", "is not private"] {
+        assert!(words.contains(part), "{part} in\n{words}");
+    }
+    for (more, word) in [
+        ("--private 0 --clip-x 1 --clip-y 1", "epsilon"),
+        ("--private 1 --clip-x 0 --clip-y 1", "bound on features"),
+        ("--private 1 --clip-x 1 --clip-y 1 --basis spline:4", "first client's rows"),
+        ("--private 1 --clip-x 1 --clip-y 1 --loss gaussian", "for numbers"),
+    ] {
+        let run = place.run(&format!("{WORDS} --task-column year {more}"));
+        assert_eq!(run.code, Some(1), "{more}");
+        assert!(run.stderr.contains(word), "{more}: {}", run.stderr);
+    }
+    assert_eq!(place.run(&format!("{WORDS} --private 1 --clip-x 1")).code, Some(2));
+    assert_eq!(place.run(&format!("{WORDS} --clip-x 1")).code, Some(2));
+}
