@@ -198,6 +198,8 @@ def test_a_payload_that_was_changed_is_found_out(tmp_path, caplog):
     grid = nodes()
 
     def changed(reply):
+        if reply.has_error():
+            return reply
         data = bytearray(reply.content[ARRAYS][PAYLOAD].data)
         data[-1] ^= 1
         reply.content[ARRAYS] = ArrayRecord({PAYLOAD: packed(data)})

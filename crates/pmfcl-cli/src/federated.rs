@@ -559,13 +559,24 @@ fn save(
     std::fs::create_dir_all(out).with_context(|| format!("cannot make `{}`", out.display()))?;
     let equal = lines.iter().all(|line| line.gap < 1e-6);
     let ours = if equal { "pmfcl, equal to pooled rows" } else { "pmfcl" };
+    let up: usize = lines.iter().map(|line| line.up).sum();
+    let sent: usize = lines.iter().map(|line| line.clients).sum();
+    let each = bytes(up.checked_div(sent).unwrap_or(0));
     let mut series = vec![
-        Series::from_values(ours, lines.iter().map(|line| line.ours)),
-        Series::from_values("every client alone", lines.iter().map(|line| line.local)),
+        Series::from_values(
+            format!("{ours}: 1 round, {each} up a client"),
+            lines.iter().map(|line| line.ours),
+        ),
+        Series::from_values(
+            "every client alone: nothing sent",
+            lines.iter().map(|line| line.local),
+        ),
     ];
     if let Some(averaged) = averaged {
-        series
-            .push(Series::from_values("FedAvg", lines.iter().map(|line| averaged.errors[line.at])));
+        series.push(Series::from_values(
+            format!("FedAvg: {} rounds, {} up a client", averaged.rounds, bytes(averaged.bytes)),
+            lines.iter().map(|line| averaged.errors[line.at]),
+        ));
     }
     let chart = Lines {
         title: format!("After each step: {measure} over the steps so far"),

@@ -15,6 +15,8 @@ const BATCH: usize = 32;
 /// How federated averaging did with its best rate.
 pub(super) struct Averaged {
     pub(super) rate: f64,
+    /// Rounds a step.
+    pub(super) rounds: usize,
     /// Error after each step.
     pub(super) errors: Vec<f64>,
     /// Bytes one client sends in a step, and gets: a network a round, in single precision.
@@ -84,7 +86,7 @@ pub(super) fn average(
             })
             .collect();
         let bytes = 4 * rounds * network.parameters().len();
-        Averaged { rate, errors, bytes }
+        Averaged { rate, rounds, errors, bytes }
     };
     let last = |run: &Averaged| run.errors.last().copied().unwrap_or(f64::NAN);
     RATES
