@@ -149,6 +149,17 @@ def test_a_client_that_fails_does_not_stop_the_others(tmp_path, caplog):
     assert "the disk is gone" in caplog.text
 
 
+def test_a_client_keeps_small_steps_to_itself(tmp_path, caplog):
+    def few(context, step):
+        return rows(context.node_config["partition-id"], step, n=5 if step == 1 else 30)
+
+    nodes = Nodes(client_app(few, least_samples=10), [{"partition-id": client} for client in range(2)])
+    run = strategy(tmp_path / "joint.pmf")
+    run.start(nodes, run.arrays(), num_rounds=3)
+    same(run.server.model(), [(client, step) for client in range(2) for step in (0, 2)])
+    assert "5 rows and is not sent" in caplog.text
+
+
 def test_a_client_that_hangs_gives_up(tmp_path, caplog):
     def slow(context, step):
         import time

@@ -5,6 +5,7 @@ import os
 import signal
 import threading
 from dataclasses import dataclass, field
+from logging import WARNING
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,7 @@ from pmfcl import _core
 from pmfcl._classifier import ContinualClassifier
 from pmfcl.federated import MOST_BYTES, Agreement
 
-from .records import AGREEMENT, ARRAYS, CONFIG, METRICS, PARAMETERS, PAYLOAD, packed
+from .records import AGREEMENT, ARRAYS, CONFIG, METRICS, PARAMETERS, PAYLOAD, log, packed
 
 # Where a client's secrets are between two messages of a round: on the node, which has the rows too.
 STATE = "pmfcl-secure"
@@ -74,6 +75,7 @@ def client_app(
     numbers="double",
     most_bytes=MOST_BYTES,
     patience=None,
+    least_samples=1,
     secure=None,
 ):
     """A ClientApp that answers with summaries of its rows.
@@ -93,11 +95,21 @@ def client_app(
         an error before any row is looked at.
     patience : float, optional
         Seconds after which loading and summarizing is given up, so that one that hangs does not hold up later rounds.
+    least_samples : int
+        Steps of fewer rows are not sent: a summary of few rows shows them.
     secure : Secure, optional
         Answers with masked sums of products alone, for `SecureStrategy`.
     """
     app = ClientApp()
     named = name or client_name
+
+    def enough(context, step):
+        """Rows of a step, unless there are none or too few."""
+        rows = load(context, step)
+        if rows is None or len(rows[1]) >= least_samples:
+            return rows
+        log(WARNING, "step %d has %d rows and is not sent: %d are the least", step, len(rows[1]), least_samples)
+        return None
 
     @app.train()
     def train(message, context):
@@ -119,7 +131,7 @@ def client_app(
         if turn == "keys":
             if config["threshold"] < secure.least:
                 raise ValueError(f"a sum over {config['threshold']} clients: this one asks for {secure.least} at least")
-            if secure.noted(line) or load(context, step) is None:
+            if secure.noted(line) or enough(context, step) is None:
                 return Message(RecordDict({ARRAYS: ArrayRecord()}), reply_to=message)
             own = _core.SecAggClient(
                 config["round"],
@@ -164,7 +176,7 @@ def client_app(
         for step in range(config["step"] + 1):
             if held is not None and step in held:
                 continue
-            rows = load(context, step)
+            rows = enough(context, step)
             if rows is None:
                 continue
             update = agreement.summarize(client, step, *rows, form=form, numbers=numbers)
