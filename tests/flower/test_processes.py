@@ -10,8 +10,9 @@ from deployment import APP, Deployment, wait_for
 from pmfcl import load
 from sklearn.linear_model import Ridge
 
-WIDE = Path(__file__).parent / "wide"
-sys.path[:0] = [str(APP), str(WIDE)]
+WIDE, MASKED = (Path(__file__).parent / name for name in ("wide", "masked"))
+sys.path[:0] = [str(APP), str(WIDE), str(MASKED)]
+import masked.apps
 from bikes.table import rows
 from wide.apps import drawn
 
@@ -88,6 +89,16 @@ def test_a_thousand_columns_fit_into_messages(federation):
     X, y = (np.concatenate(part) for part in zip(*found, strict=True))
     pooled = Ridge(alpha=1e-2 * len(y)).fit(X, y)
     assert len(names(path)) == 3
+    assert np.abs(load(path).predict(X) - pooled.predict(X)).max() <= 1e-9 * y.std()
+
+
+def test_masked_sums_come_through(federation):
+    path = federation.directory / "masked.pmf"
+    federation.finish(federation.run(MASKED, model=str(path)), PATIENCE)
+    found = [masked.apps.drawn(f"{client}.csv", 0) for client in CLIENTS]
+    X, y = (np.concatenate(part) for part in zip(*found, strict=True))
+    pooled = Ridge(alpha=1e-3 * len(y)).fit(X, y)
+    assert names(path) == {"cohort/0"}
     assert np.abs(load(path).predict(X) - pooled.predict(X)).max() <= 1e-9 * y.std()
 
 

@@ -149,7 +149,7 @@ class PmfStrategy(Strategy):
         return MetricRecord(merged)
 
 
-def server_app(agree, *, path="federation.pmf", steps=1, timeout=600.0, **options):
+def server_app(agree, *, path="federation.pmf", steps=1, timeout=600.0, strategy=PmfStrategy, **options):
     """A ServerApp that learns step by step and keeps everything in a model file.
 
     Parameters
@@ -159,7 +159,9 @@ def server_app(agree, *, path="federation.pmf", steps=1, timeout=600.0, **option
     path, steps, timeout :
         The model file, how many steps there are in all, and seconds to wait for answers in each. The run's configuration goes
         first: `model`, `steps`, `timeout`, `min-nodes`, `evaluate`.
-    options : as for `PmfStrategy`.
+    strategy : class
+        `PmfStrategy`, or `SecureStrategy`.
+    options : as for the strategy.
     """
     app = ServerApp()
 
@@ -171,12 +173,11 @@ def server_app(agree, *, path="federation.pmf", steps=1, timeout=600.0, **option
             "min_nodes": int(config.get("min-nodes", options.get("min_nodes", 1))),
             "evaluate": bool(config.get("evaluate", options.get("evaluate", False))),
         }
-        strategy = PmfStrategy(agree(context), str(config.get("model", path)), **chosen)
-        left = int(config.get("steps", steps)) - strategy.first_step
+        run = strategy(agree(context), str(config.get("model", path)), **chosen)
+        left = int(config.get("steps", steps)) - run.first_step
         if left <= 0:
-            log(INFO, "all %s steps are in %s already", config.get("steps", steps), strategy.path)
+            log(INFO, "all %s steps are in %s already", config.get("steps", steps), run.path)
             return
-        wait = float(config.get("timeout", timeout))
-        strategy.start(grid, strategy.arrays(), num_rounds=left, timeout=wait)
+        run.start(grid, run.arrays(), num_rounds=left, timeout=float(config.get("timeout", timeout)))
 
     return app
