@@ -7,6 +7,8 @@ VENV   := .venv
 TOOLS  := target/tools
 DENY   := $(TOOLS)/bin/cargo-deny
 PYTHONS := bench crates examples fuzz python tests
+# With the features of the tests: what they have compiled is not compiled again.
+BUILD := $(CARGO) build --quiet --workspace --exclude pmfcl-python --all-features
 # A fixed seed: a gate must not be a lottery. `make search` looks with new ones.
 export PROPTEST_RNG_SEED ?= 1
 
@@ -52,7 +54,7 @@ python-lint: $(VENV)/ruff
 python-test: $(VENV)/python $(VENV)/onnx
 	rm -rf target/wheels && $(VENV)/bin/maturin build --quiet --profile dev --interpreter $(VENV)/bin/python --out target/wheels
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --force-reinstall --no-deps target/wheels/pmfcl-*.whl
-	$(CARGO) build --quiet -p pmfcl-cli
+	$(BUILD) --bin pmfcl
 	PMFCL_PROGRAM=target/debug/pmfcl $(VENV)/bin/python -m pytest -q -rs python/tests
 
 # The Flower apps: in one process, in the simulation engine, and over a SuperLink and SuperNodes that are killed. Uses the wheel
@@ -64,12 +66,12 @@ flower-test: python-test
 
 # Exported models through onnxruntime: the same predictions on every loss and basis.
 onnx-test: $(VENV)/onnx
-	$(CARGO) build --quiet -p pmfcl-export --example cases
+	$(BUILD) --example cases
 	PMFCL_CASES=target/debug/examples/cases $(VENV)/bin/python -m pytest -q tests/onnx
 
 # The report page in headless Chromium, which is installed if it is not there and can be.
 browser-test: $(VENV)/browser
-	$(CARGO) build --quiet -p pmfcl-report --example pages
+	$(BUILD) --example pages
 	PMFCL_PAGES_EXAMPLE=target/debug/examples/pages $(VENV)/bin/python -m pytest -q tests/browser
 
 deny: $(DENY)
