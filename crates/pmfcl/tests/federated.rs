@@ -5,7 +5,7 @@ mod support;
 use std::collections::BTreeMap;
 
 use pmfcl::federated::{Agreement, Joint, Receipt, Rules, Server, Update, UpdateForm, paper};
-use pmfcl::{Basis, Design, Preference, Ridge, Settings, Summary, Theta};
+use pmfcl::{Basis, Design, Preference, Ridge, Rows, Settings, Summary, Theta};
 use pmfcl_oracle::Draw;
 use proptest::prelude::*;
 use serde_json::Value;
@@ -447,4 +447,32 @@ fn parameters_that_were_sent_predict_as_the_servers_model() {
     assert_eq!(agreement.decide(&sent, table.rows()).unwrap(), theirs);
     let other = pmfcl::federated::Broadcast { model: 1, ..sent };
     assert!(agreement.decide(&other, table.rows()).is_err());
+}
+
+#[test]
+fn zeros_of_categories_are_left_out_and_come_back() {
+    let (levels, d) = (8, 24);
+    let agreement = agreement(Settings { intercept: false, ..plain() }, d);
+    let mut draw = Draw::new(41);
+    let x: Vec<f64> = (0..200)
+        .flat_map(|_| {
+            let level = draw.below(levels);
+            (0..d).map(move |j| f64::from(u8::from(j % levels == level))).collect::<Vec<f64>>()
+        })
+        .collect();
+    let y: Vec<f64> = (0..200).map(|_| draw.normal()).collect();
+    let (x, y) = (Rows::new(&x, d).unwrap(), Rows::new(&y, 1).unwrap());
+    let exact = agreement.summarize("c", 0, x, y).unwrap();
+    let dense = exact.summary().numbers() * 8;
+    assert!(exact.nbytes() < dense / 2, "{} of {dense}", exact.nbytes());
+    for update in [
+        exact.clone(),
+        exact.clone().in_single().unwrap(),
+        exact.clone().in_diagonal(&agreement).unwrap(),
+        exact.in_diagonal(&agreement).unwrap().in_single().unwrap(),
+    ] {
+        let bytes = update.to_bytes();
+        assert_eq!(bytes.len(), update.nbytes());
+        assert_eq!(Update::from_bytes(&bytes, 1 << 20), Ok(update));
+    }
 }

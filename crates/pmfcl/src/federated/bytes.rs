@@ -1,16 +1,16 @@
 //! An update as bytes and back: little-endian, versioned, with a check number.
 //!
 //! ```text
-//! "PMFU" | version u16 | form u8 | bytes a number u8 | model u64 | step u64 | name u32 | classes u32 | moments u32
+//! "PMFU" | version u16 | form u8 (+ 2: zeros left out) | bytes a number u8 | model u64 | step u64 | name u32 | classes u32 | moments u32
 //!        | m u32 | p u32 | r u32 | n f64 | name, UTF-8
 //!        | log-loss only: least f64, separable u64 (0 or 1), classes × f64, moments × f64
-//!        | pivots r × u32 | rows | c p × f64 | Σy p × f64 | CRC-32 u32
+//!        | pivots r × u32 | zeros left out: a bit for each number of the rows, 1 where it is there | rows | c p × f64 | Σy p × f64 | CRC-32 u32
 //! ```
 //!
 //! A row is `R` from its pivot on and `Z`; of form `diagonal` the pivot's entry and `Z`. Row 0 is always in double precision.
 //!
-//! Nothing is compressed: mantissas of sums are noise, of which no packer makes less. What is small is small already, by
-//! rank and by packing. A transport that compresses everything may do so with these bytes too.
+//! Zeros are left out where that is shorter, as it is with categories, most pairs of which never meet. Nothing else is compressed:
+//! the digits of sums are noise, of which no packer makes less, and low rank is short already.
 
 use super::refused::Refused;
 use super::update::{Bound, LONGEST_NAME, Numbers, Update, UpdateForm, is_name};
@@ -18,6 +18,8 @@ use crate::summary::{Summary, crc32};
 
 const MAGIC: &[u8; 4] = b"PMFU";
 const VERSION: u16 = 1;
+/// Beside the form: zeros are left out.
+const SPARSE: u8 = 2;
 const HEADER: usize = 4 + 2 + 1 + 1 + 8 + 8 + 4 * 6 + 8;
 
 impl Update {
@@ -27,7 +29,9 @@ impl Update {
         let mut out = Vec::with_capacity(self.nbytes());
         out.extend_from_slice(MAGIC);
         out.extend_from_slice(&VERSION.to_le_bytes());
-        out.push(u8::from(self.form == UpdateForm::Diagonal));
+        let (cells, zeros) = self.cells();
+        let sparse = zeros > cells.div_ceil(8);
+        out.push(u8::from(self.form == UpdateForm::Diagonal) + if sparse { SPARSE } else { 0 });
         out.push(width(self.numbers) as u8);
         out.extend_from_slice(&self.model.to_le_bytes());
         out.extend_from_slice(&self.step.to_le_bytes());
@@ -53,10 +57,15 @@ impl Update {
         for pivot in s.pivots() {
             out.extend_from_slice(&(pivot as u32).to_le_bytes());
         }
-        for (i, (_, r, z)) in s.iter().enumerate() {
-            let sent = if self.form == UpdateForm::Diagonal { 1 } else { r.len() };
-            let single = self.numbers == Numbers::Single && i > 0;
-            r[..sent].iter().chain(z).for_each(|v| put(&mut out, *v, single));
+        if sparse {
+            let mut bits = vec![0_u8; cells.div_ceil(8)];
+            for (at, (_, v)) in self.sent().enumerate() {
+                bits[at / 8] |= u8::from(!is_zero(v)) << (at % 8);
+            }
+            out.extend_from_slice(&bits);
+        }
+        for (i, v) in self.sent().filter(|(_, v)| !sparse || !is_zero(*v)) {
+            put(&mut out, v, number(self.numbers, i) == 4);
         }
         s.residual().iter().chain(s.target_sums()).for_each(|v| put(&mut out, *v, false));
         let check = crc32(&out);
@@ -64,15 +73,28 @@ impl Update {
         out
     }
 
+    /// The numbers of the rows that are sent, each with its row.
+    fn sent(&self) -> impl Iterator<Item = (usize, f64)> {
+        self.summary.iter().enumerate().flat_map(|(i, (_, r, z))| {
+            let sent = if self.form == UpdateForm::Diagonal { 1 } else { r.len() };
+            r[..sent].iter().chain(z).map(move |v| (i, *v))
+        })
+    }
+
+    /// How many numbers the rows have, and bytes of the zeros among them.
+    fn cells(&self) -> (usize, usize) {
+        self.sent().fold((0, 0), |(cells, zeros), (i, v)| {
+            (cells + 1, zeros + if is_zero(v) { number(self.numbers, i) } else { 0 })
+        })
+    }
+
     /// Bytes of [`Update::to_bytes`], without making them.
     pub fn nbytes(&self) -> usize {
         let s = &self.summary;
         let bound = self.bound.as_ref().map_or(0, |b| 16 + 8 * (b.counts.len() + b.moments.len()));
-        let sent = |i: usize, r: usize| {
-            let row = if self.form == UpdateForm::Diagonal { 1 } else { r };
-            number(self.numbers, i) * (row + s.targets())
-        };
-        let rows: usize = s.iter().enumerate().map(|(i, (_, r, _))| sent(i, r.len())).sum();
+        let (cells, zeros) = self.cells();
+        let all: usize = self.sent().map(|(i, _)| number(self.numbers, i)).sum();
+        let rows = all.min(all - zeros + cells.div_ceil(8));
         HEADER + self.client.len() + bound + 4 * s.rank() + rows + 16 * s.targets() + 4
     }
 
@@ -120,9 +142,11 @@ impl Update {
             ));
         }
         let mut rest = Rest(&body[6..]);
-        let form = match rest.byte()? {
-            0 => UpdateForm::Exact,
-            1 => UpdateForm::Diagonal,
+        let (form, sparse) = match rest.byte()? {
+            0 => (UpdateForm::Exact, false),
+            1 => (UpdateForm::Diagonal, false),
+            2 => (UpdateForm::Exact, true),
+            3 => (UpdateForm::Diagonal, true),
             other => return Err(Refused::bytes(format!("there is no form {other}"))),
         };
         let numbers = match rest.byte()? {
@@ -172,17 +196,29 @@ impl Update {
         let Some(unpacked) = unpacked else {
             return Err(Refused::TooLarge { bytes: usize::MAX, most });
         };
+        let mut there = if sparse {
+            let cells = if form == UpdateForm::Diagonal { r * (1 + p) } else { unpacked };
+            Some(Bits::new(rest.take(cells.div_ceil(8))?, cells)?)
+        } else {
+            None
+        };
         let mut packed = Vec::with_capacity(unpacked.min(rest.0.len().saturating_mul(m.min(64))));
         for (i, &j) in pivots.iter().enumerate() {
             let length = m - j as usize;
             let sent = if form == UpdateForm::Diagonal { 1 } else { length };
-            let mut read = |count: usize| match number(numbers, i) {
-                4 => rest.singles(count),
-                _ => rest.doubles(count),
-            };
-            packed.extend(read(sent)?);
-            packed.resize(packed.len() + length - sent, 0.0);
-            packed.extend(read(p)?);
+            for (count, zeros) in [(sent, length - sent), (p, 0)] {
+                match &mut there {
+                    None => packed.extend(rest.numbers(number(numbers, i), count)?),
+                    Some(bits) => {
+                        for _ in 0..count {
+                            let there = usize::from(bits.next());
+                            let mut value = rest.numbers(number(numbers, i), there)?;
+                            packed.push(value.pop().unwrap_or(0.0));
+                        }
+                    }
+                }
+                packed.resize(packed.len() + zeros, 0.0);
+            }
         }
         let (c, totals) = (rest.doubles(p)?, rest.doubles(p)?);
         if !rest.0.is_empty() {
@@ -193,6 +229,33 @@ impl Update {
             return Err(Refused::bytes("its sample count is not positive"));
         }
         Ok(Self { client: client.to_owned(), step, model, form, numbers, summary, bound })
+    }
+}
+
+/// Whether a number can be left out and come back bit for bit: a zero, but not a negative one.
+fn is_zero(v: f64) -> bool {
+    v.to_bits() == 0
+}
+
+/// Which numbers are there.
+struct Bits<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Bits<'a> {
+    fn new(bytes: &'a [u8], count: usize) -> Result<Self, Refused> {
+        let spare = 8 * bytes.len() - count;
+        if bytes.last().is_some_and(|last| last.leading_zeros() < spare as u32) {
+            return Err(Refused::bytes("bits are set beyond its numbers"));
+        }
+        Ok(Self { bytes, at: 0 })
+    }
+
+    fn next(&mut self) -> bool {
+        let bit = self.bytes[self.at / 8] >> (self.at % 8) & 1;
+        self.at += 1;
+        bit == 1
     }
 }
 
@@ -240,6 +303,11 @@ impl<'a> Rest<'a> {
     pub(super) fn doubles(&mut self, count: usize) -> Result<Vec<f64>, Refused> {
         let bytes = self.take(count.saturating_mul(8))?.chunks_exact(8);
         Ok(bytes.map(|b| f64::from_le_bytes(b.try_into().expect("eight bytes"))).collect())
+    }
+
+    /// Numbers of so many bytes.
+    fn numbers(&mut self, bytes: usize, count: usize) -> Result<Vec<f64>, Refused> {
+        if bytes == 4 { self.singles(count) } else { self.doubles(count) }
     }
 
     fn singles(&mut self, count: usize) -> Result<Vec<f64>, Refused> {

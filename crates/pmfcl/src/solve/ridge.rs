@@ -127,6 +127,27 @@ impl Spectrum {
         shares.sum::<f64>() * (self.samples / freedom).powi(2)
     }
 
+    /// The derivative of `ln` [`Self::relative_gcv`] by `λ`: `S′/S − 2f′/f` with `S = Σ RSS/total` and `f = N − df`.
+    fn slope(&self, ridge: f64) -> f64 {
+        let freedom = self.samples - self.degrees(ridge);
+        if freedom <= 0.0 {
+            return f64::NEG_INFINITY;
+        }
+        let rss = self.residuals(ridge);
+        let share = |k: usize, v: f64| if self.total[k] > 0.0 { v / self.total[k] } else { 0.0 };
+        let sum: f64 = rss.iter().enumerate().map(|(k, r)| share(k, *r)).sum();
+        let (mut rise, mut gain) = (0.0, 0.0);
+        for (i, s) in self.values.iter().enumerate().filter(|(_, s)| **s > 0.0) {
+            let shrinks = s / ((s + ridge) * (s + ridge));
+            let left = ridge / (s + ridge);
+            gain += shrinks;
+            for k in 0..rss.len() {
+                rise += 2.0 * left * shrinks * share(k, self.loadings[(i, k)].powi(2));
+            }
+        }
+        rise / sum - 2.0 * gain / freedom
+    }
+
     /// Coefficients at `λ`, without the intercept: one column for each target.
     fn coefficients(&self, ridge: f64) -> Mat<f64> {
         let root = self.samples.sqrt();
@@ -152,7 +173,8 @@ impl Spectrum {
 /// When the SVD does not converge.
 pub fn by_gcv(pooled: &Summary, intercept: bool, standardize: bool, samples: f64) -> Result<f64> {
     let spectrum = Spectrum::new(pooled, intercept, standardize, samples)?;
-    Ok(minimise(spectrum.range(), |ridge| spectrum.relative_gcv(ridge)))
+    let slope = |ridge| spectrum.slope(ridge);
+    Ok(minimise(spectrum.range(), |ridge| spectrum.relative_gcv(ridge), Some(&slope)))
 }
 
 /// The `λ` with the least mean squared error on tasks left out, one after the other.
@@ -168,7 +190,7 @@ pub fn by_leaving_tasks_out(
     intercept: bool,
 ) -> Result<f64> {
     let errors = LeftOut::new(folds, d, intercept)?;
-    Ok(minimise(errors.range(), |ridge| errors.at(ridge)))
+    Ok(minimise(errors.range(), |ridge| errors.at(ridge), None))
 }
 
 /// Squared error on left-out tasks as a function of `λ`.
@@ -233,9 +255,16 @@ fn with_intercept(w: &Mat<f64>, pooled: &Summary, intercept: bool) -> Theta {
     theta
 }
 
-/// Minimises over a logarithmic grid, then by golden section around the best grid point; where no score
-/// is finite, the upper end.
-fn minimise(range: Option<(f64, f64)>, score: impl Fn(f64) -> f64) -> f64 {
+/// Minimises over a logarithmic grid, then around the best grid point, by the root of the slope where there is one and by golden
+/// section else; where no score is finite, the upper end.
+///
+/// A score is flat at its minimum: half its digits are all that comparing scores can find, and sums made in another order would end
+/// up elsewhere. The root of its slope is found to nearly all digits.
+fn minimise(
+    range: Option<(f64, f64)>,
+    score: impl Fn(f64) -> f64,
+    slope: Option<&dyn Fn(f64) -> f64>,
+) -> f64 {
     const PER_DECADE: f64 = 4.0;
     let Some((low, high)) = range else { return 0.0 };
     let steps = ((high / low).log10() * PER_DECADE).ceil() as usize;
@@ -246,6 +275,20 @@ fn minimise(range: Option<(f64, f64)>, score: impl Fn(f64) -> f64) -> f64 {
         .min_by(|a, b| a.1.total_cmp(&b.1))
         .map_or(steps, |(i, _)| i) as f64;
     let (mut a, mut b) = ((best - 1.0).max(0.0), (best + 1.0).min(steps as f64));
+    if let Some(slope) = slope
+        && slope(at(a)) < 0.0
+        && slope(at(b)) > 0.0
+    {
+        let (mut low, mut high) = (a, b);
+        for _ in 0..56 {
+            let middle = f64::midpoint(low, high);
+            if slope(at(middle)) < 0.0 { low = middle } else { high = middle }
+        }
+        let root = at(f64::midpoint(low, high));
+        if score(root) <= score(at(best)) * (1.0 + 1e-9) {
+            return root;
+        }
+    }
     let golden = (5f64.sqrt() - 1.0) / 2.0;
     for _ in 0..24 {
         let (c, d) = (b - golden * (b - a), a + golden * (b - a));
@@ -266,8 +309,30 @@ mod tests {
 
     #[test]
     fn a_parabola_in_log_lambda_is_minimised() {
-        let found = minimise(Some((1e-10, 1e3)), |l| (l.log10() + 2.345).powi(2));
+        let score = |l: f64| 1.0 + (l.log10() + 2.345).powi(2);
+        let found = minimise(Some((1e-10, 1e3)), score, None);
         assert!((found.log10() + 2.345).abs() < 1e-4, "{found}");
+        let slope = |l: f64| l.log10() + 2.345;
+        let found = minimise(Some((1e-10, 1e3)), score, Some(&slope));
+        assert!((found.log10() + 2.345).abs() < 1e-12, "{found}");
+    }
+
+    #[test]
+    fn the_slope_of_gcv_is_that_of_central_differences() {
+        let draw = |i: usize| ((i as f64 * 12.9898).sin() * 43_758.547).fract();
+        let x: Vec<f64> = (0..120).map(draw).collect();
+        let y: Vec<f64> = (0..60).map(|i| draw(1000 + i) + x[2 * i]).collect();
+        let design = Design::new(Basis::default().fix(&[], 4).unwrap(), true);
+        let mut s = Summarizer::new(design, 2, Accumulator::Qr).unwrap();
+        s.add(Rows::new(&x, 4).unwrap(), Rows::new(&y, 2).unwrap(), None).unwrap();
+        let spectrum = Spectrum::new(&s.finish().unwrap(), true, true, 30.0).unwrap();
+        for ridge in [1e-4, 1e-2, 0.3, 2.0] {
+            let step = 1e-5 * ridge;
+            let log = |l: f64| spectrum.relative_gcv(l).ln();
+            let slope = (log(ridge + step) - log(ridge - step)) / (2.0 * step);
+            let own = spectrum.slope(ridge);
+            assert!((own - slope).abs() < 1e-6 * (slope.abs() + 1e-3), "{own} against {slope}");
+        }
     }
 
     /// `leave_one_task_out_cv` of the oracle: one λ on the sum scale for all folds.
