@@ -17,6 +17,11 @@ where it was. An app is two calls:
 `examples/flower` runs, with TLS and authenticated nodes too.
 """
 
+try:
+    import flwr  # noqa: F401
+except ModuleNotFoundError as missing:
+    raise ModuleNotFoundError("Flower is not installed: pip install pmfcl[flower]", name="flwr") from missing
+
 from .client import Secure, client_app
 from .secure import SecureStrategy
 from .server import PmfStrategy, server_app
