@@ -29,8 +29,7 @@ impl Update {
         let mut out = Vec::with_capacity(self.nbytes());
         out.extend_from_slice(MAGIC);
         out.extend_from_slice(&VERSION.to_le_bytes());
-        let (cells, zeros) = self.cells();
-        let sparse = zeros > cells.div_ceil(8);
+        let (cells, sparse) = (self.cells().0, self.is_sparse());
         out.push(u8::from(self.form == UpdateForm::Diagonal) + if sparse { SPARSE } else { 0 });
         out.push(width(self.numbers) as u8);
         out.extend_from_slice(&self.model.to_le_bytes());
@@ -86,6 +85,12 @@ impl Update {
         self.sent().fold((0, 0), |(cells, zeros), (i, v)| {
             (cells + 1, zeros + if is_zero(v) { number(self.numbers, i) } else { 0 })
         })
+    }
+
+    /// Whether it is shorter without its zeros.
+    fn is_sparse(&self) -> bool {
+        let (cells, zeros) = self.cells();
+        zeros > cells.div_ceil(8)
     }
 
     /// Bytes of [`Update::to_bytes`], without making them.
@@ -212,8 +217,11 @@ impl Update {
                     Some(bits) => {
                         for _ in 0..count {
                             let there = usize::from(bits.next());
-                            let mut value = rest.numbers(number(numbers, i), there)?;
-                            packed.push(value.pop().unwrap_or(0.0));
+                            let value = rest.numbers(number(numbers, i), there)?.pop();
+                            if value.is_some_and(is_zero) {
+                                return Err(Refused::bytes("a zero that is left out is there"));
+                            }
+                            packed.push(value.unwrap_or(0.0));
                         }
                     }
                 }
@@ -228,7 +236,13 @@ impl Update {
         if summary.n() <= 0.0 {
             return Err(Refused::bytes("its sample count is not positive"));
         }
-        Ok(Self { client: client.to_owned(), step, model, form, numbers, summary, bound })
+        let client = client.to_owned();
+        let update = Self { client, step, model, form, numbers, summary, bound };
+        // One update, one string of bytes.
+        if update.is_sparse() != sparse {
+            return Err(Refused::bytes("its zeros are not packed as they should be"));
+        }
+        Ok(update)
     }
 }
 
