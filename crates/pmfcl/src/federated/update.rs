@@ -71,11 +71,7 @@ impl Update {
                 reason: format!("a name has 1 to {LONGEST_NAME} bytes and no control characters"),
             });
         }
-        // Zeros of one sign, so that they can be left out.
-        let summary = rebuilt(&summary, |_, row| {
-            row.iter_mut().for_each(|v| *v += 0.0);
-            Ok(())
-        })?;
+        let summary = summary.with_plain_zeros();
         let (form, numbers) = (UpdateForm::Exact, Numbers::Double);
         Ok(Self { client: client.to_owned(), step, model, form, numbers, summary, bound })
     }

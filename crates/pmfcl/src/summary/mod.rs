@@ -61,6 +61,12 @@ pub struct Summary {
 }
 
 impl Summary {
+    /// The same with zeros of one sign, which can be left out when it is sent.
+    pub(crate) fn with_plain_zeros(mut self) -> Self {
+        self.packed.iter_mut().for_each(|v| *v += 0.0);
+        self
+    }
+
     /// The neutral element of merging: no rows, `m` columns, `p` targets.
     pub fn empty(m: usize, p: usize) -> Self {
         Self {
