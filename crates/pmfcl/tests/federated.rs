@@ -476,3 +476,25 @@ fn zeros_of_categories_are_left_out_and_come_back() {
         assert_eq!(Update::from_bytes(&bytes, 1 << 20), Ok(update));
     }
 }
+
+#[test]
+fn the_ridge_that_is_chosen_is_the_same_for_rows_in_one_place() {
+    for seed in 0..40 {
+        let (d, mut draw) = (8, Draw::new(100 + seed));
+        let truth = draw.normals(d);
+        let settings = Settings { intercept: true, ridge: Ridge::Auto, ..plain() };
+        let agreement = agreement(settings.clone(), d);
+        let mut server = server(&agreement);
+        let tables: Vec<Table> = CLIENTS
+            .iter()
+            .map(|_| Table::linear(20 + draw.below(40), &truth, 3.0, &mut draw))
+            .collect();
+        for (client, table) in CLIENTS.iter().zip(&tables) {
+            server.accept(update(&agreement, client, 0, table)).unwrap();
+        }
+        let whole = learned(settings, &[Table::stack(tables.iter())]);
+        let (ours, theirs) = (server.joint().unwrap(), whole.model().unwrap());
+        let (ours, theirs) = (ours.model().unwrap().penalty.ridge(), theirs.penalty.ridge());
+        assert!((ours - theirs).abs() <= 1e-9 * theirs, "{ours:e} against {theirs:e}");
+    }
+}
