@@ -23,8 +23,7 @@ class Nodes(Grid):
 
     @property
     def run(self):
-        """There is one run."""
-        raise NotImplementedError
+        """There is one run, and nothing to say of it."""
 
     def create_message(self, content, message_type, dst_node_id, group_id, ttl=None):
         """A message."""

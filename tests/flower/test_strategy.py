@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from flwr.app import ArrayRecord, ConfigRecord, MessageType
+from flwr.app import ArrayRecord, ConfigRecord, MessageType, MetricRecord
 from nodes import Nodes
 from pmfcl import ContinualClassifier, ContinualRegressor, load
 from pmfcl.federated import Agreement
@@ -147,6 +147,23 @@ def test_a_client_that_fails_does_not_stop_the_others(tmp_path, caplog):
     run.start(nodes, run.arrays(), num_rounds=1)
     same(run.server.model(), [(0, 0), (2, 0)])
     assert "the disk is gone" in caplog.text
+
+
+def test_scores_that_make_no_sense_are_left_out(nodes, tmp_path, caplog):
+    def without(reply):
+        return reply.content.clear() or reply
+
+    def odd(reply):
+        if reply.metadata.message_type == MessageType.EVALUATE:
+            reply.content["metrics"] = MetricRecord({"num-examples": 5, "mse": float("nan")})
+        return reply
+
+    nodes.twist = {11: without, 12: odd}
+    run = strategy(tmp_path / "joint.pmf", evaluate=True)
+    done = run.start(nodes, run.arrays(), num_rounds=1)
+    assert done.evaluate_metrics_clientapp[1]["num-examples"] == 60
+    assert np.isfinite(done.evaluate_metrics_clientapp[1]["mse"])
+    assert caplog.text.count("has sent no score") == 2
 
 
 def test_a_client_keeps_small_steps_to_itself(tmp_path, caplog):

@@ -1,5 +1,6 @@
 """The server: a strategy of one round a step, and an app around it."""
 
+import math
 import time
 from logging import INFO, WARNING
 
@@ -137,16 +138,34 @@ class PmfStrategy(Strategy):
 
     def aggregate_evaluate(self, server_round, replies):
         """Scores over all rows of all clients that have some."""
-        records = [reply.content[METRICS] for reply in replies if not reply.has_error()]
-        total = sum(record["num-examples"] for record in records)
+        scores = []
+        for reply in replies:
+            told = None if reply.has_error() else reply.content.get(METRICS)
+            score = scored(told)
+            if score is None:
+                log(WARNING, "node %d has sent no score", reply.metadata.src_node_id)
+            elif score[1]:
+                scores.append(score)
+        key = scores[0][0] if scores else None
+        scores = [score for score in scores if score[0] == key]
+        total = sum(rows for _, rows, _ in scores)
         if not total:
             return None
-        merged = {"num-examples": total}
-        for key in ("mse", "accuracy"):
-            parts = [record[key] * record["num-examples"] for record in records if key in record]
-            if parts:
-                merged[key] = sum(parts) / total
-        return MetricRecord(merged)
+        return MetricRecord({"num-examples": total, key: sum(rows * value for _, rows, value in scores) / total})
+
+
+def scored(told):
+    """Which score, of how many rows, and its value; None where a node has sent something else."""
+    if not isinstance(told, MetricRecord):
+        return None
+    rows = told.get("num-examples")
+    if rows == 0:
+        return "", 0, 0.0
+    for key in ("mse", "accuracy"):
+        value = told.get(key)
+        if isinstance(rows, int) and rows > 0 and isinstance(value, float) and math.isfinite(value):
+            return key, rows, value
+    return None
 
 
 def server_app(agree, *, path="federation.pmf", steps=1, timeout=600.0, strategy=PmfStrategy, **options):
