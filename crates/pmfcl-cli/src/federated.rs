@@ -363,16 +363,15 @@ impl Federated {
         } else {
             "gap: largest difference of a score to training on all rows in one place, in deviations of the scores."
         });
-        if let Some(line) =
-            lines.iter().find(|line| line.gap > 1e-6 && line.ranks.0 != line.ranks.1)
-        {
-            table.note(format!(
+        let torn = lines.iter().find(|line| line.gap > 1e-6 && line.ranks.0 != line.ranks.1);
+        // Noise has every rank there is; that says nothing of the columns.
+        match (self.privacy.words(lines.len()), torn) {
+            (Some(words), _) => table.note(words),
+            (None, Some(line)) => table.note(format!(
                 "In step {} the design has rank {} here and {} in one place: columns depend on each other but for rounding, and which of them count is decided by the last digits. A fixed --ridge does not ask.",
                 line.step, line.ranks.0, line.ranks.1
-            ));
-        }
-        if let Some(words) = self.privacy.words(lines.len()) {
-            table.note(words);
+            )),
+            (None, None) => {}
         }
         table.note("local: every client with its own rows alone.");
         match averaged {

@@ -142,7 +142,9 @@ fn private_updates_say_what_they_promise_and_what_they_cost() {
     let samples = document["final"]["samples"].as_f64().unwrap();
     assert!(samples.fract() != 0.0, "the number of rows is private too: {samples}");
     let words = place.ok(&format!("{WORDS} {private}"));
-    for part in ["epsilon 50 and delta 1e-6", "each of 3 steps", "is not private"] {
+    for part in
+        ["epsilon 50 and delta 1e-6", "each of 3 steps", "counted with noise", "is not private"]
+    {
         assert!(words.contains(part), "{part} in\n{words}");
     }
     for (more, word) in [

@@ -68,7 +68,7 @@ impl Privacy {
         let all = spent
             .map_or("more than 100".to_owned(), |()| format!("{:.3}", account.spent().epsilon));
         Some(format!(
-            "private: every update has epsilon {} and delta {:e} for one row more or less; for a person with a row in each of {steps} steps, epsilon {all}. The rest of this page is made from the rows and is not private.",
+            "private: every update has epsilon {} and delta {:e} for one row more or less; for a person with a row in each of {steps} steps, epsilon {all}. Rows are counted with noise and with the ridge in them. The rest of this page is made from the rows and is not private.",
             budget.epsilon, budget.delta
         ))
     }
