@@ -7,6 +7,8 @@ use clap::{Args, ValueEnum};
 use pmfcl_ingest::Files;
 use pmfcl_read::{Missing, Options};
 
+use crate::terminal::note;
+
 /// What to do with rows that miss a value.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub(crate) enum OnMissing {
@@ -81,6 +83,15 @@ pub(crate) fn expand(argument: &str) -> Result<Vec<PathBuf>> {
     }
     found.sort();
     Ok(found)
+}
+
+/// Says which columns are no features because pandas wrote them as the index of its rows.
+pub(crate) fn note_index(columns: &[String]) {
+    for name in columns {
+        note(&format!(
+            "column '{name}' is the index of a pandas table and is not used as a feature"
+        ));
+    }
 }
 
 /// What a task is called after: the file's name without its endings.

@@ -80,6 +80,7 @@ impl Predict {
             &model,
             &files,
             Vec::new(),
+            &[],
             &|part| {
                 let x = part.rows()?;
                 Ok(match (&model.learned, &covariance) {
