@@ -12,7 +12,7 @@ use pmfcl_lab::contest::{Arena, Entrant, Goal, Rows, Rules, hold, lines, tables}
 use pmfcl_plot::{Axis, Lines, Series, Size, Theme, png};
 
 use crate::data::{Reading, expand, note_index};
-use crate::picture::write;
+use crate::output::write;
 use crate::terminal::{Progress, grouped, note};
 
 /// Compare methods over the tasks of a table.

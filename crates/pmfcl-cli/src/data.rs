@@ -14,7 +14,7 @@ use crate::terminal::note;
 pub(crate) enum OnMissing {
     /// Stop and name the cell.
     Error,
-    /// Leave the row out.
+    /// Leave the row out; its prediction is empty.
     Drop,
 }
 
@@ -22,7 +22,7 @@ pub(crate) enum OnMissing {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Reading")]
 pub(crate) struct Reading {
-    /// Missing and non-finite values: stop, or drop the row.
+    /// Missing and non-finite values: stop, or drop the row; predict leaves its prediction empty.
     #[arg(long, value_enum, default_value = "error", value_name = "WAY")]
     missing: OnMissing,
     /// Between the fields of CSV; by default what the first line has (`,` `;` tab `|`).

@@ -20,7 +20,7 @@ use pmfcl_plot::{Axis, Lines, Series, Size, Theme, png};
 use serde_json::json;
 
 use crate::data::{Reading, expand, note_index};
-use crate::picture::write;
+use crate::output::write;
 use crate::terminal::{Progress, answer, bytes, cut, grouped, maybe, note, short};
 use private::Privacy;
 use rivals::{Averaged, average};
