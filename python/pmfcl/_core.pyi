@@ -13,8 +13,9 @@ __version__: str
 class Summary:
     """All that is ever kept of a table of rows: what `+` merges and `-` takes out again.
 
-    With `width` design columns (the intercept first) and parameters `theta`, `loss(theta)` is half the mean squared error on the
-    rows, exactly, though they are gone. The size does not depend on how many rows there were.
+    With `width` design columns (the intercept first) and parameters `theta` of shape `(width,)` or `(n_targets, width)`,
+    `loss(theta)` is half the mean squared error on the rows, exactly, though they are gone. The size does not depend on how many
+    rows there were.
 
     >>> from pmfcl import Summary
     >>> north = Summary.from_data([[1.0], [2.0], [3.0]], [2.0, 4.0, 6.1])

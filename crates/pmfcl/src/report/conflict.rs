@@ -199,14 +199,7 @@ pub fn drift(learner: &Learner, incoming: &Summary) -> Result<Vec<ChowTest>> {
 }
 
 fn against(memory: &Summary, incoming: &Summary) -> Result<Vec<ChowTest>> {
-    if memory.width() != incoming.width() || memory.targets() != incoming.targets() {
-        return Err(Error::Shape {
-            what: "the incoming task",
-            unit: "columns",
-            expected: memory.width() + memory.targets(),
-            found: incoming.width() + incoming.targets(),
-        });
-    }
+    incoming.check_sizes("the incoming task", memory.width(), memory.targets())?;
     chow([memory, incoming].into_iter())
 }
 

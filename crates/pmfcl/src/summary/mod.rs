@@ -323,15 +323,20 @@ impl Summary {
 
     fn check(&self, theta: &Theta) -> Result<()> {
         if (theta.width(), theta.targets()) != (self.m, self.p) {
-            return Err(Error::Shape {
-                what: "theta",
-                unit: "numbers",
-                expected: self.m * self.p,
-                found: theta.width() * theta.targets(),
-            });
+            return Err(theta.wrong_shape(self.m, self.p));
         }
         if self.n <= 0.0 {
             return Err(Error::Empty { what: "the summary" });
+        }
+        Ok(())
+    }
+
+    /// Is this summary, called `what`, one of `m` design columns and `p` targets?
+    pub(crate) fn check_sizes(&self, what: &'static str, m: usize, p: usize) -> Result<()> {
+        for (unit, expected, found) in [("design columns", m, self.m), ("targets", p, self.p)] {
+            if expected != found {
+                return Err(Error::Shape { what, unit, expected, found });
+            }
         }
         Ok(())
     }
