@@ -311,14 +311,15 @@ impl Store {
         // The transaction has ended, one way or the other.
         self.locked = false;
         if let Err(error) = written {
+            self.exclude_others(false);
             let _ = self.connection.execute_batch("ROLLBACK");
+            // A lock that outlasted the transaction goes with the next look at the file.
+            let _ = Mark::read(&self.path, &self.connection);
             return Err(error);
         }
         (self.owed, self.unsummed) = (None, true);
-        if change == Change::All && self.changes().is_ok_and(|changes| changes.is_none()) {
-            // What was unlearned must not linger in pages the database has merely marked as free. The
-            // removal is committed by now; a file too large to rewrite at the moment stays correct.
-            let _ = self.connection.execute_batch("VACUUM");
+        if change == Change::All {
+            self.wipe();
         }
         // What was to be kept is kept. Where somebody else was quicker to take the lock, the next commit will tell.
         let _ = self.lock_unchanged();
@@ -356,10 +357,36 @@ impl Store {
             self.load(model)?;
         }
         let next = self.version.mark().generation + 1;
+        if change == Change::All {
+            self.exclude_others(true);
+        }
         let written = write_all(&self.path, &self.connection, model, change, next, &self.sealed)?;
         self.version.advance(written.mark, written.same, model.learner().records());
         self.sealed = written.sealed;
         Ok(())
+    }
+
+    /// Whether the lock outlasts the transaction.
+    fn exclude_others(&self, exclude: bool) {
+        let mode = if exclude { "EXCLUSIVE" } else { "NORMAL" };
+        let _ = self.connection.pragma_update(None, "locking_mode", mode);
+    }
+
+    /// What was unlearned must not linger in pages the database has merely marked as free. The removal is committed by
+    /// now; a file too large to rewrite at the moment stays correct.
+    ///
+    /// `VACUUM` cannot be part of a transaction. Were others to write and sum up the file before it, it would leave a
+    /// check number of pages that lie elsewhere now; so they are excluded until there is a new one.
+    fn wipe(&mut self) {
+        let _ = self.connection.execute_batch("VACUUM");
+        let begun = self.connection.execute_batch("BEGIN IMMEDIATE").is_ok();
+        self.exclude_others(false);
+        if begun {
+            self.unsummed = !sum_up(&mut self.connection);
+        } else {
+            // The lock goes with the next look at the file.
+            let _ = Mark::read(&self.path, &self.connection);
+        }
     }
 
     /// Takes the write lock, if the file still is what it was when the model was read from it or written to it.
@@ -520,8 +547,8 @@ fn lock(path: &Path, connection: &Connection) -> Result<()> {
 }
 
 /// Puts the check number of the whole file in its place and ends the transaction. The tasks are safe by now,
-/// so where this fails the file merely has none.
-fn sum_up(connection: &mut Connection) {
+/// so where this fails the file merely has none; says whether it worked.
+fn sum_up(connection: &mut Connection) -> bool {
     let mut written = || {
         let size = connection.pragma_query_value(None, "page_size", |row| row.get::<_, i64>(0))?;
         let size = usize::try_from(size).unwrap_or(1);
@@ -531,9 +558,11 @@ fn sum_up(connection: &mut Connection) {
         }
         connection.execute_batch("COMMIT")
     };
-    if written().is_err() {
+    let done = written().is_ok();
+    if !done {
         let _ = connection.execute_batch("ROLLBACK");
     }
+    done
 }
 
 /// An empty file beside the model's name that nobody else has: two machines may well have processes of the same
