@@ -15,6 +15,7 @@ use pmfcl_plot::{
 use serde_json::json;
 
 use crate::bike::{self, Part, Quarter};
+use crate::picture::write;
 use crate::terminal::{print, voice};
 use crate::{Cli, Command};
 
@@ -50,7 +51,7 @@ impl Demo {
         run(&["verify", &model].map(str::to_owned))?;
         let report = self.out.join("report.html");
         run(&["report", &model, "-o", &report.display().to_string()].map(str::to_owned))?;
-        let (store, mut learned) = Store::open(&desk.model, Access::Read)?;
+        let (mut store, mut learned) = Store::open(&desk.model, Access::Read)?;
         store.load(&mut learned)?;
         let story = Story::tell(&quarters, &learned, &predicted)?;
         let pictures = story.draw(&self.out)?;
@@ -85,7 +86,7 @@ impl Desk {
                 (desk.held_out(&quarter.name), &quarter.test.lines),
             ] {
                 let text = format!("{}\n{lines}", bike::header());
-                std::fs::write(&path, text).with_context(|| format!("cannot write `{path}`"))?;
+                write(Path::new(&path), text.as_bytes())?;
             }
         }
         Ok(desk)
@@ -300,8 +301,7 @@ impl<'a> Story<'a> {
             let picture = png(&chart.svg(Theme::Light), 2.0)?;
             for (ending, bytes) in [("svg", svg.as_bytes()), ("png", &picture[..])] {
                 let path = directory.join(format!("{name}.{ending}"));
-                std::fs::write(&path, bytes)
-                    .with_context(|| format!("cannot write `{}`", path.display()))?;
+                write(&path, bytes)?;
                 written.push(path);
             }
         }

@@ -169,7 +169,7 @@ impl Learn {
                 &plan,
                 prepared,
                 &self.learning(&wish, name, files, &|_| {}),
-                &mut |model| match &**shelf.borrow() {
+                &mut |model| match &mut **shelf.borrow_mut() {
                     Some(store) => Ok(store.load(model)?),
                     None => Ok(()),
                 },
@@ -409,8 +409,11 @@ fn keep(
     grown: bool,
 ) -> Result<(), IngestError> {
     match store {
-        Some(store) => store.commit(model, if grown { Change::All } else { Change::Task })?,
-        None => *store = Some(Store::create(path, model)?),
+        Some(store) => {
+            let change = if grown { Change::All } else { Change::Task };
+            store.commit_and_follow(model, change)?;
+        }
+        None => *store = Some(Store::create_first(path, model)?),
     }
     Ok(())
 }

@@ -42,7 +42,7 @@ impl Report {
 
     /// Writes the page; gives its size.
     pub(crate) fn write(&self) -> Result<usize> {
-        let (store, mut model) = Store::open(&self.model, Access::Read)?;
+        let (mut store, mut model) = Store::open(&self.model, Access::Read)?;
         store.load(&mut model)?;
         let title =
             self.model.file_name().map_or_else(String::new, |n| n.to_string_lossy().into_owned());
@@ -86,7 +86,7 @@ pub(crate) struct FrontOf {
 
 impl FrontOf {
     pub(crate) fn run(&self) -> Result<()> {
-        let (store, mut model) = Store::open(&self.model, Access::Read)?;
+        let (mut store, mut model) = Store::open(&self.model, Access::Read)?;
         store.load(&mut model)?;
         let (a, b) = self.groups(&model)?;
         let (a, b): (Vec<&str>, Vec<&str>) =

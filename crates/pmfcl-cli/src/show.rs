@@ -27,7 +27,7 @@ pub(crate) struct Show {
 
 impl Show {
     pub(crate) fn run(&self) -> Result<()> {
-        let (store, mut model) = Store::open(&self.model, Access::Read)?;
+        let (mut store, mut model) = Store::open(&self.model, Access::Read)?;
         store.load(&mut model)?;
         let tasks = task_reports(&model)?;
         answer(&document(&model, &tasks), &self.words(&model, &tasks))

@@ -36,7 +36,17 @@ pub struct Verified {
 /// # Errors
 /// The first thing that is wrong.
 pub fn verify(path: &Path) -> Result<Verified> {
-    let mut file = ModelFile::open(path, Access::Read)?;
+    loop {
+        let mut file = ModelFile::open(path, Access::Read)?;
+        match checked(path, &mut file) {
+            // Somebody wrote between two of the checks: they were of two models that do not fit together.
+            Err(FileError::Damaged(..)) if file.store().changes()?.is_some() => {}
+            found => return found,
+        }
+    }
+}
+
+fn checked(path: &Path, file: &mut ModelFile) -> Result<Verified> {
     let mut checks = vec!["header, version and tables".to_owned()];
     if let Some(first) = file.store_mut().integrity()?.first() {
         return Err(file.damaged(first.clone()));
