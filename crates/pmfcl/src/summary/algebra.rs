@@ -169,7 +169,7 @@ impl Summary {
     }
 
     /// `Σ w y²` of target `k`.
-    fn squares(&self, k: usize) -> f64 {
+    pub(super) fn squares(&self, k: usize) -> f64 {
         self.c[k] + self.iter().map(|(_, _, z)| z[k] * z[k]).sum::<f64>()
     }
 
