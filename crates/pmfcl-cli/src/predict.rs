@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
-use pmfcl::report::inference::Covariance;
-use pmfcl_file::{Access, Learned, Store};
+use pmfcl::report::inference::{Covariance, Interval};
+use pmfcl_file::{Access, Learned, Model, Store};
 use serde_json::{Value, json};
 
 use crate::data::{Reading, expand};
@@ -32,28 +32,33 @@ pub(crate) struct Predict {
     /// Probabilities of all classes beside the class.
     #[arg(long)]
     proba: bool,
-    /// Intervals that cover a new observation with this probability (squared loss).
+    /// Intervals that cover a new observation with this probability (squared loss). They assume equal, independent noise, and that a
+    /// sample weight counts copies of its row.
     #[arg(long, value_name = "LEVEL")]
     interval: Option<f64>,
     #[command(flatten)]
     reading: Reading,
 }
 
-/// Predictions of a batch: numbers, or a class followed by its probabilities.
+/// What stands for an interval that nothing bounds.
+const UNBOUNDED: &str = "the row varies in a column that is the same in all rows learned";
+
+/// Predictions of a batch: numbers, numbers with intervals, or a class followed by its probabilities.
 enum Predicted {
     Numbers(Vec<f64>),
+    Intervals(Vec<Vec<Interval>>),
     Classes(Vec<String>, Vec<f64>),
 }
 
 impl Predict {
     pub(crate) fn run(&self) -> Result<()> {
-        let (_, model) = Store::open(&self.model, Access::Read)?;
+        let (store, mut model) = Store::open(&self.model, Access::Read)?;
         let mut paths = Vec::new();
         for argument in &self.data {
             paths.extend(expand(argument)?);
         }
         let files = self.reading.files(paths)?;
-        let covariance = self.covariance(&model.learned)?;
+        let covariance = self.covariance(&store, &mut model)?;
         let mut columns: Vec<String> = Vec::new();
         match &model.learned {
             Learned::Regression(_) if self.proba => {
@@ -84,9 +89,7 @@ impl Predict {
                 let x = part.rows()?;
                 Ok(match (&model.learned, &covariance) {
                     (Learned::Regression(learner), Some(covariance)) => {
-                        let rows = covariance.intervals(learner, x, level)?;
-                        let cells = rows.iter().flatten().flat_map(|i| [i.value, i.low, i.high]);
-                        Predicted::Numbers(cells.collect())
+                        Predicted::Intervals(covariance.intervals(learner, x, level)?)
                     }
                     (Learned::Regression(learner), None) => Predicted::Numbers(learner.predict(x)?),
                     (Learned::Classification(classifier), _) => {
@@ -101,17 +104,33 @@ impl Predict {
         sink.finish()
     }
 
-    fn covariance(&self, learned: &Learned) -> Result<Option<Covariance>> {
+    fn covariance(&self, store: &Store, model: &mut Model) -> Result<Option<Covariance>> {
         let Some(level) = self.interval else { return Ok(None) };
         if !(level > 0.0 && level < 1.0) {
             bail!("--interval is {level}: it must lie between 0 and 1, such as 0.95");
         }
-        match learned {
-            Learned::Regression(learner) => Ok(Some(Covariance::of(learner)?)),
+        let of = |model: &Model| match &model.learned {
+            Learned::Regression(learner) => Ok(Covariance::of(learner)),
             Learned::Classification(_) => {
                 bail!("--interval is for squared loss on numbers; use --proba for classes")
             }
+        };
+        let found = match of(model)? {
+            // Samples of some tasks count for more than others': every summary is needed.
+            Err(pmfcl::Error::Away { .. }) => {
+                store.load(model)?;
+                of(model)?
+            }
+            found => found,
+        };
+        let covariance = found?;
+        if covariance.approximate() {
+            note(
+                "intervals are approximate: samples count differently, and compact memory no longer knows whether the \
+                 features of its tasks are spread alike",
+            );
         }
+        Ok(Some(covariance))
     }
 }
 
@@ -122,6 +141,8 @@ struct Sink {
     file: Option<(tempfile::NamedTempFile, PathBuf)>,
     rows: Vec<Value>,
     count: u64,
+    /// Rows without an interval, counted from 0.
+    unbounded: Vec<u64>,
     headed: bool,
 }
 
@@ -141,7 +162,15 @@ impl Sink {
             Some((draft, _)) => Box::new(std::io::BufWriter::new(draft.reopen()?)),
             None => Box::new(std::io::BufWriter::new(std::io::stdout())),
         };
-        Ok(Self { columns: columns.to_vec(), out, file, rows: Vec::new(), count: 0, headed: false })
+        Ok(Self {
+            columns: columns.to_vec(),
+            out,
+            file,
+            rows: Vec::new(),
+            count: 0,
+            unbounded: Vec::new(),
+            headed: false,
+        })
     }
 
     /// The names of the columns go before the first rows, so that data refused at once leaves nothing behind.
@@ -177,6 +206,22 @@ impl Sink {
                     self.out.write_all(b"\n")?;
                 }
             }
+            Predicted::Intervals(rows) => {
+                for row in rows {
+                    if row.iter().any(|i| i.low.is_none()) {
+                        self.unbounded.push(self.count);
+                    }
+                    self.count += 1;
+                    let cells = row.iter().flat_map(|i| [Some(i.value), i.low, i.high]);
+                    if json {
+                        self.rows.push(json!(cells.collect::<Vec<_>>()));
+                        continue;
+                    }
+                    let cells: Vec<String> =
+                        cells.map(|c| c.map_or_else(String::new, |v| v.to_string())).collect();
+                    writeln!(self.out, "{}", cells.join(","))?;
+                }
+            }
             Predicted::Classes(classes, proba) => {
                 for (i, class) in classes.iter().enumerate() {
                     self.count += 1;
@@ -201,10 +246,23 @@ impl Sink {
     fn finish(mut self) -> Result<()> {
         self.head()?;
         if self.json() {
-            let document = json!({ "columns": self.columns, "predictions": self.rows });
+            let mut document = json!({ "columns": self.columns, "predictions": self.rows });
+            if !self.unbounded.is_empty() {
+                let reasons =
+                    self.unbounded.iter().map(|r| json!({ "row": r, "reason": UNBOUNDED }));
+                document["missing"] = reasons.collect();
+            }
             writeln!(self.out, "{document}")?;
         }
         self.out.flush()?;
+        if let Some(first) = self.unbounded.first() {
+            note(&format!(
+                "{} of {} rows have no interval (the first is row {}): {UNBOUNDED}",
+                self.unbounded.len(),
+                self.count,
+                first + 1
+            ));
+        }
         if let Some((draft, path)) = self.file {
             draft
                 .persist(&path)

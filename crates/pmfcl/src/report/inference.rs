@@ -68,7 +68,7 @@ impl Covariance {
         }
         if let Some(reason) = self.missing {
             let advice = match reason {
-                MissingReason::NoFreedom => "; use a larger ridge, or --ridge auto",
+                MissingReason::NoFreedom => "; use a larger ridge, or `auto`",
                 _ => "",
             };
             return Err(Error::Unsupported {
