@@ -93,7 +93,8 @@ class ContinualRegressor(MultiOutputMixin, RegressorMixin, Continual):
         X, y : rows and targets of the task.
         task : its name; by default the next of "task-1", "task-2", …
         classes : there are none; the argument stands where `ContinualClassifier` has it.
-        sample_weight : weight of each row; a weight of 3 is the row three times, 0 is no row.
+        sample_weight : weight of each row; a weight of 3 is the row three times, 0 is no row. P-values and intervals take all
+            weights for such copies, and there are none where the weights do not add up to a whole number.
         weight : weight of the task beside the others, default 1.
         """
         if classes is not None:

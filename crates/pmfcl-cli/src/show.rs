@@ -93,9 +93,13 @@ impl Show {
         if tasks.iter().any(|t| !t.guaranteed) {
             table.note("? : an estimate, not a guaranteed bound");
         }
-        table.note(format!("p-values and intervals: {ASSUMED}"));
-        if let Some(reason) = MissingReason::of_summaries(learner) {
-            table.note(format!("there are none here: {reason}"));
+        match MissingReason::of_summaries(learner) {
+            None => table.note(format!("p-values and intervals: {ASSUMED}")),
+            Some(MissingReason::Weights) => {
+                table.note("no p-values and intervals: sample weights do not add up to a whole");
+                table.note("number, so they are not copies of rows");
+            }
+            Some(_) => {}
         }
         out.push_str(&table.text());
         if self.coef {

@@ -153,7 +153,8 @@ impl<'a> Coefficients<'a> {
                 if study.model.penalty.ridge() > 0.0 {
                     text.push_str(&format!(
                         " The ridge ({}) draws coefficients toward zero, so the intervals are \
-                         credible intervals.",
+                         credible intervals for this ridge: with hardly more rows than columns they \
+                         are too narrow.",
                         number::short(study.model.penalty.ridge())
                     ));
                 }

@@ -301,24 +301,28 @@ fn degrees_of_freedom_do_not_depend_on_the_units_of_columns() {
         Covariance::of(&learned(settings, &[table.clone().scaled(&scales)])).unwrap().freedom()
     };
     let x = |j: usize| -> Vec<f64> { table.x.iter().skip(j).step_by(3).copied().collect() };
+    let ridge = Settings { ridge: Ridge::Fixed(0.1), ..plain() };
+    let standardized = Settings { standardize: true, ..ridge.clone() };
+    let in_own_units = freedom(standardized.clone(), [1.0; 3]);
     for power in [0, 20, 40, 60, 100, 140] {
-        let scales = [10f64.powi(power), 1.0, 10f64.powi(-power)];
-        let free = freedom(plain(), scales);
-        assert!((free - 47.0).abs() < 1e-9, "1e{power}, no ridge: {free}");
-        let ridge = Settings { ridge: Ridge::Fixed(0.1), ..plain() };
-        let standardized = Settings { standardize: true, ..ridge.clone() };
-        let (free, plain) =
-            (freedom(standardized.clone(), scales), freedom(standardized, [1.0; 3]));
-        assert!((free - plain).abs() < 1e-9, "1e{power}, standardized: {free} against {plain}");
-        if power > 10 {
-            // The penalty leaves the first column free and takes the third out; of the second counts what is orthogonal to
-            // the first.
-            let (first, second) = (x(0), x(1));
-            let left =
-                inner(&second, &second) - inner(&first, &second).powi(2) / inner(&first, &first);
-            let expected = 50.0 - 1.0 - left / (left + 50.0 * 0.1);
-            let free = freedom(ridge, scales);
-            assert!((free - expected).abs() < 1e-9, "1e{power}, ridge: {free} against {expected}");
+        // Places of the large, the middle and the small column.
+        for [large, middle, small] in [[0, 1, 2], [2, 1, 0], [1, 0, 2], [0, 2, 1]] {
+            let mut scales = [1.0; 3];
+            (scales[large], scales[small]) = (10f64.powi(power), 10f64.powi(-power));
+            let close = |found: f64, expected: f64, what: &str| {
+                let off = (found - expected).abs();
+                assert!(off < 1e-9, "{what}, {scales:?}: {found} against {expected}");
+            };
+            close(freedom(plain(), scales), 47.0, "no ridge");
+            close(freedom(standardized.clone(), scales), in_own_units, "standardized");
+            if power > 0 {
+                // The penalty leaves the large column free and takes the small one out; of the middle one counts what is
+                // orthogonal to the large one.
+                let (large, middle) = (x(large), x(middle));
+                let along = inner(&large, &middle).powi(2) / inner(&large, &large);
+                let left = inner(&middle, &middle) - along;
+                close(freedom(ridge.clone(), scales), 49.0 - left / (left + 5.0), "ridge");
+            }
         }
     }
 }
