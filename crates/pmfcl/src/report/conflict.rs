@@ -168,7 +168,7 @@ pub struct Pulls {
     /// `[task][target][column]`: the Newton step `−A⁻¹g_t` task `t` would take from the joint model if it
     /// were alone in pulling; over all tasks the steps cancel.
     pub step: Vec<Vec<Vec<f64>>>,
-    /// The same in standard errors of the coefficient; `None` where the coefficient is not determined.
+    /// The same in standard errors of the coefficient; `None` where it has none ([`Covariance::standard_errors`]).
     pub in_errors: Vec<Vec<Vec<Option<f64>>>>,
 }
 
