@@ -162,10 +162,13 @@ class Continual(BaseEstimator):
         return _views.History(self._model.task_names(), _views.grid(loss), _views.grid(forgetting))
 
     def conflicts(self):
-        """What each pair of tasks costs each other, and whether it could be noise (Chow's test)."""
+        """What each pair of tasks costs each other, and whether it could be noise (Chow's test).
+
+        The test takes a sample weight for that many copies of its row; where it gives no p-value, `reason` says why.
+        """
         learned(self)
-        forgetting, p_value = self._model.conflicts()
-        return _views.Conflicts(self._model.task_names(), np.array(forgetting), _views.grid(p_value))
+        forgetting, p_value, reason = self._model.conflicts()
+        return _views.Conflicts(self._model.task_names(), np.array(forgetting), _views.grid(p_value), reason)
 
     def pareto_front(self, a, b, points=50):
         """Every trade-off between two tasks, or two lists of tasks, with the knee and min-max points."""

@@ -249,12 +249,17 @@ impl<'a> Story<'a> {
             self.row_bytes
         ));
         if let Some(test) = self.conflict() {
-            out.push_str(&format!(
-                "  Do the quarters really differ? Chow test F = {:.1}, p {}; noise alone would cost {:.0}.\n",
-                test.f.unwrap_or(0.0),
-                p_value(test.p_value.unwrap_or(1.0)),
-                test.noise_floor.unwrap_or(0.0),
-            ));
+            out.push_str("  Do the quarters really differ? ");
+            out.push_str(&match (test.f, test.p_value, test.noise_floor, test.missing) {
+                (Some(f), Some(p), Some(floor), _) => {
+                    format!(
+                        "Chow test F = {f:.1}, p {}; noise alone would cost {floor:.0}.\n",
+                        p_value(p)
+                    )
+                }
+                (.., Some(reason)) => format!("No p-value: {reason}.\n"),
+                _ => "No p-value.\n".to_owned(),
+            });
         }
         out.push_str("\n  Pictures:\n");
         for picture in pictures {
@@ -289,7 +294,7 @@ impl<'a> Story<'a> {
 
     fn conflict(&self) -> Option<conflict::ChowTest> {
         let tasks = self.learner.summaries()?;
-        conflict::chow(tasks.iter()).ok()?.into_iter().next()
+        conflict::chow(tasks.iter(), self.learner.settings().accumulator).ok()?.into_iter().next()
     }
 
     fn draw(&self, directory: &Path) -> Result<Vec<PathBuf>> {

@@ -145,12 +145,18 @@ fn words(pair: &Pair) -> String {
     for (name, p) in [("knee", &pair.knee), ("min-max", &pair.minmax)] {
         row(name, Some(p.weight), p.loss_a, p.loss_b);
     }
-    for (name, p) in
-        [("all for the second", pair.points.first()), ("all for the first", pair.points.last())]
-    {
-        if let Some(p) = p {
-            row(name, Some(p.weight), p.loss_a, p.loss_b);
+    if pair.points.len() > 1 {
+        let ends = [
+            ("all for the second", pair.points.first()),
+            ("all for the first", pair.points.last()),
+        ];
+        for (name, p) in ends {
+            if let Some(p) = p {
+                row(name, Some(p.weight), p.loss_a, p.loss_b);
+            }
         }
+    } else {
+        table.note("One model is best for both: the front is a single point, whatever the weight.");
     }
     table.text()
 }

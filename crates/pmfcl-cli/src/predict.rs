@@ -7,6 +7,7 @@ use clap::Args;
 use pmfcl::report::inference::Covariance;
 use pmfcl_file::{Access, Learned, Model, Store};
 use pmfcl_ingest::IngestError;
+use serde_json::json;
 
 use crate::data::{Reading, expand};
 use crate::output::ending_in;
@@ -32,7 +33,8 @@ pub(crate) struct Predict {
     /// Probabilities of all classes beside the class.
     #[arg(long)]
     proba: bool,
-    /// Intervals that cover a new observation with this probability (squared loss).
+    /// Intervals that cover a new observation with this probability (squared loss). They assume equal, independent noise, and that a
+    /// sample weight counts copies of its row.
     #[arg(long, value_name = "LEVEL")]
     interval: Option<f64>,
     #[command(flatten)]
@@ -41,19 +43,19 @@ pub(crate) struct Predict {
 
 impl Predict {
     pub(crate) fn run(&self) -> Result<()> {
-        let (_, model) = Store::open(&self.model, Access::Read)?;
+        let (mut store, mut model) = Store::open(&self.model, Access::Read)?;
         let mut paths = Vec::new();
         for argument in &self.data {
             paths.extend(expand(argument)?);
         }
         let files = self.reading.files(paths)?;
-        let covariance = self.covariance(&model.learned)?;
+        let covariance = self.covariance(&mut store, &mut model)?;
         let columns = self.columns(&model, covariance.is_some())?;
         let mut sink = match &self.output {
             Some(path) => Sink::file(columns, path)?,
             None => Sink::stdout(columns, voice().json)?,
         };
-        let (mut rows, mut empty) = (0, Empty::default());
+        let (mut rows, mut empty, mut unbounded) = (0, Empty::default(), Vec::new());
         stream(
             &model,
             &files,
@@ -64,12 +66,21 @@ impl Predict {
                 Ok((part.source.label().to_owned(), part.batch.first_row, predicted))
             },
             |(file, first, predicted)| {
+                unbounded.extend(predicted.unbounded.iter().map(|row| rows + row));
                 rows += predicted.rows;
                 empty.count(&file, first, &predicted);
                 sink.put(&predicted)
             },
         )?;
-        sink.finish()?;
+        sink.finish(
+            unbounded.iter().map(|row| json!({ "row": row, "reason": UNBOUNDED })).collect(),
+        )?;
+        if let Some(first) = unbounded.first() {
+            let (count, first) = (unbounded.len(), first + 1);
+            note(&format!(
+                "{count} of {rows} rows have no interval (the first is row {first}): {UNBOUNDED}"
+            ));
+        }
         if let Some(path) = &self.output {
             note(&format!("{} predictions in {}", rows - empty.rows, path.display()));
         }
@@ -122,33 +133,58 @@ impl Predict {
         match (&model.learned, covariance) {
             (Learned::Regression(learner), Some(covariance)) => {
                 let rows = covariance.intervals(learner, x, self.interval.unwrap_or(0.95))?;
-                let cells = rows.iter().flatten().flat_map(|i| [i.value, i.low, i.high]);
+                let open =
+                    rows.iter().enumerate().filter(|(_, row)| row.iter().any(|i| i.low.is_none()));
+                predicted.unbounded = open.map(|(i, _)| place(i)).collect();
+                let cells = rows.iter().flatten().flat_map(|i| [Some(i.value), i.low, i.high]);
                 predicted.numbers = cells.collect();
             }
-            (Learned::Regression(learner), None) => predicted.numbers = learner.predict(x)?,
+            (Learned::Regression(learner), None) => {
+                predicted.numbers = learner.predict(x)?.into_iter().map(Some).collect();
+            }
             (Learned::Classification(classifier), _) => {
                 predicted.classes = classifier.predict(x)?;
                 if self.proba {
-                    predicted.numbers = classifier.predict_proba(x)?;
+                    predicted.numbers =
+                        classifier.predict_proba(x)?.into_iter().map(Some).collect();
                 }
             }
         }
         Ok(predicted)
     }
 
-    fn covariance(&self, learned: &Learned) -> Result<Option<Covariance>> {
+    fn covariance(&self, store: &mut Store, model: &mut Model) -> Result<Option<Covariance>> {
         let Some(level) = self.interval else { return Ok(None) };
         if !(level > 0.0 && level < 1.0) {
             bail!("--interval is {level}: it must lie between 0 and 1, such as 0.95");
         }
-        match learned {
-            Learned::Regression(learner) => Ok(Some(Covariance::of(learner)?)),
+        let of = |model: &Model| match &model.learned {
+            Learned::Regression(learner) => Ok(Covariance::of(learner)),
             Learned::Classification(_) => {
                 bail!("--interval is for squared loss on numbers; use --proba for classes")
             }
+        };
+        let found = match of(model)? {
+            // Samples of some tasks count for more than others': every summary is needed.
+            Err(pmfcl::Error::Away { .. }) => {
+                store.load(model)?;
+                of(model)?
+            }
+            found => found,
+        };
+        let covariance = found?;
+        if covariance.approximate() {
+            note(
+                "intervals are approximate: samples count differently, and compact memory no longer knows whether the \
+                 features of its tasks are spread alike",
+            );
         }
+        Ok(Some(covariance))
     }
 }
+
+/// What stands for an interval that nothing bounds.
+const UNBOUNDED: &str = "the row varies in a column that is the same in all rows learned";
 
 /// How many of the rows without a prediction are named.
 const NAMED: usize = 5;

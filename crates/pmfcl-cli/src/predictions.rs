@@ -41,8 +41,10 @@ pub(crate) struct Predicted {
     pub(crate) known: Option<Vec<usize>>,
     /// The class of each row that has a prediction.
     pub(crate) classes: Vec<String>,
-    /// The numbers of each row that has a prediction, row after row.
-    pub(crate) numbers: Vec<f64>,
+    /// The numbers of each row that has a prediction, row after row; an end of an interval may be missing.
+    pub(crate) numbers: Vec<Option<f64>>,
+    /// Rows whose interval has no ends, counted from the first.
+    pub(crate) unbounded: Vec<usize>,
 }
 
 impl Predicted {
@@ -167,7 +169,9 @@ impl Sink {
     }
 
     /// Ends the table; gives the file its name.
-    pub(crate) fn finish(mut self) -> Result<()> {
+    ///
+    /// A document names the rows with a cell that is missing, and why.
+    pub(crate) fn finish(mut self, missing: Vec<Value>) -> Result<()> {
         self.begin()?;
         match self.form {
             Form::Csv(mut out) => out.flush()?,
@@ -176,7 +180,10 @@ impl Sink {
             Form::JsonLines(mut out) => out.flush()?,
             Form::Document(rows) => {
                 let names: Vec<&String> = self.columns.names().collect();
-                let document = json!({ "columns": names, "predictions": rows });
+                let mut document = json!({ "columns": names, "predictions": rows });
+                if !missing.is_empty() {
+                    document["missing"] = Value::Array(missing);
+                }
                 crate::terminal::print(&format!("{document}\n"))?;
             }
             Form::Parquet(out) => {
@@ -225,7 +232,10 @@ fn csv(out: &mut impl Write, columns: &Columns, part: &Predicted) -> std::io::Re
             comma = ",";
         }
         for v in &part.numbers[at * width..][..width] {
-            write!(out, "{comma}{v}")?;
+            out.write_all(comma.as_bytes())?;
+            if let Some(v) = v {
+                write!(out, "{v}")?;
+            }
             comma = ",";
         }
         out.write_all(b"\n")?;
@@ -271,7 +281,7 @@ fn batch(columns: &Columns, part: &Predicted) -> Result<RecordBatch> {
         arrays.push(Arc::new(StringArray::from_iter(classes)));
     }
     for k in 0..width {
-        let numbers = places.iter().map(|place| place.map(|at| part.numbers[at * width + k]));
+        let numbers = places.iter().map(|place| place.and_then(|at| part.numbers[at * width + k]));
         arrays.push(Arc::new(Float64Array::from_iter(numbers)));
     }
     Ok(RecordBatch::try_new(schema(columns), arrays)?)

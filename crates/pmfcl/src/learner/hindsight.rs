@@ -169,8 +169,7 @@ impl Learner {
         // Its least loss is on record: other rows of the same number are not what was learned.
         let least = summary.min_loss();
         let size = least + summary.forgetting(&Theta::zeros(summary.width(), summary.targets()))?;
-        let exact = self.loss.exact() && self.head.as_ref().is_none_or(|head| head.exact());
-        if exact && (least - entry.min_loss).abs() > 1e-8 * size.max(entry.min_loss) {
+        if self.is_exact() && (least - entry.min_loss).abs() > 1e-8 * size.max(entry.min_loss) {
             return Err(Error::Removal {
                 reason: format!(
                     "the least loss on `{name}` was {}, but is {least} on what was given: these are \
