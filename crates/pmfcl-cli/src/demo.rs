@@ -15,7 +15,7 @@ use pmfcl_plot::{
 use serde_json::json;
 
 use crate::bike::{self, Part, Quarter};
-use crate::picture::write;
+use crate::output::write;
 use crate::terminal::{print, voice};
 use crate::{Cli, Command};
 

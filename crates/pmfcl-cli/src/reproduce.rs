@@ -10,7 +10,7 @@ use pmfcl_lab::reproduce::claims::Finding;
 use pmfcl_lab::reproduce::{Options, run};
 use serde_json::json;
 
-use crate::picture::write;
+use crate::output::write;
 use crate::terminal::{answer, note};
 
 /// Run the paper's experiments: every figure, every number, and which of its claims hold.
