@@ -243,7 +243,7 @@ class Continual(BaseEstimator):
         self._model.merge(theirs)
 
     def unlearn(self, task, X=None, y=None, sample_weight=None):
-        """Removes a task exactly: as if it had never been learned. Compact memory needs its rows once more."""
+        """Removes a task exactly: as if it had never been learned. Compact memory needs its rows once more, all of them."""
         learned(self)
         if X is None:
             self._model.unlearn(str(task))

@@ -332,20 +332,14 @@ impl Store {
     /// As [`Store::commit`].
     pub fn commit_and_follow(&mut self, model: &mut Model, change: Change) -> Result<()> {
         self.commit(model, change)?;
-        if self.locked {
-            return Ok(());
+        // The commit stands, whatever happens here; the next one will tell.
+        if !self.locked && lock(&self.path, &self.connection).is_ok() {
+            self.locked = self.follow(model).is_ok();
+            if !self.locked {
+                let _ = self.connection.execute_batch("ROLLBACK");
+            }
         }
-        match lock(&self.path, &self.connection) {
-            // The commit stands; the next one will tell.
-            Err(FileError::Locked(_)) => return Ok(()),
-            locked => locked?,
-        }
-        let followed = self.follow(model);
-        self.locked = followed.is_ok();
-        if !self.locked {
-            let _ = self.connection.execute_batch("ROLLBACK");
-        }
-        followed
+        Ok(())
     }
 
     /// Writes and commits, under the lock.
