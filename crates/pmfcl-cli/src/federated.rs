@@ -625,7 +625,7 @@ fn save(
             (entry.step + 1).to_string(),
             r.samples.to_string(),
             cell(r.loss),
-            r.min_loss.to_string(),
+            cell(r.min_loss),
             cell(r.forgetting),
             cell(r.bound),
         ])?;
