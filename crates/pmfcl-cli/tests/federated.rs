@@ -137,7 +137,7 @@ fn shifted() -> String {
         (cells[0].to_owned(), cells[1].to_owned(), i, number(2), number(3))
     }) {
         let rain = if year == "2021" { 1e-3 * rain } else { 1e5 * (1.0 + rain) };
-        // An exact line: whoever can follow it has no error but for its steps.
+        // One line for all, up to a thousandth.
         let value = 3.0 + 1e-5 * rain - sun + 1e-3 * f64::from(u32::try_from(row % 3).unwrap());
         text.push_str(&format!("{farm},{year},{rain},{sun},{value}\n"));
     }
