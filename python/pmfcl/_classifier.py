@@ -1,5 +1,7 @@
 """`ContinualClassifier`."""
 
+import warnings
+
 import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
@@ -20,7 +22,8 @@ class ContinualClassifier(ClassifierMixin, Continual):
     Parameters
     ----------
     loss : "gaussian", "squared" or "logistic", default "gaussian"
-        Linear discriminants; least squares on 0/1 indicators; log-loss (softmax for several classes).
+        Linear discriminants; least squares on 0/1 indicators; log-loss (softmax for several classes). Log-loss is not for
+        tasks that lack many classes: a warning says so.
     basis, ridge, standardize, fit_intercept, memory, accumulator, prefer, threads :
         As for `ContinualRegressor`. "gaussian" has a shrinkage in place of the ridge.
     shrinkage : "auto", float or str, default "auto"
@@ -40,7 +43,8 @@ class ContinualClassifier(ClassifierMixin, Continual):
     ----------
     classes_ : labels, sorted.
     coef_, intercept_ : parameters on the columns of the basis, as scikit-learn shapes them.
-    tasks_, forgetting_, forgetting_bound_, mean_forgetting_ : what each task has, and what was forgotten of it.
+    tasks_, forgetting_, forgetting_bound_, mean_forgetting_, mean_forgetting_bound_ : what each task has, and what was
+        forgotten of it.
 
     Examples
     --------
@@ -137,9 +141,17 @@ class ContinualClassifier(ClassifierMixin, Continual):
         else:
             model = self._model
         codes = np.ascontiguousarray(codes, dtype=np.uint32)
+        warned = not fresh and self._missing_classes(model)
         model.learn_classes(self._name(task, fresh), X, codes, known.add(values), weights, self._weight(weight))
         self._model, self._classes = model, known
+        missing = self._missing_classes(model)
+        if missing and not warned:
+            warnings.warn(missing, UserWarning, stacklevel=3)
         return self
+
+    def _missing_classes(self, model):
+        """What log-loss makes of tasks that lack classes, in words; None for other losses."""
+        return model.facts()["missing_classes"] if self.loss == "logistic" else None
 
     def learn_summary(self, summary, classes, task=None, weight=None):
         """Learns a task of 0/1 indicators summarized elsewhere; `classes` label its targets. Not for "logistic"."""

@@ -103,7 +103,9 @@ class Continual(BaseEstimator):
     # ---- what was learned ----
 
     @fitted(
-        "Every task as `pmfcl show --json` has it: name, samples, rank, weight, bytes, loss, min_loss, forgetting, …"
+        "Every task as `pmfcl show --json` has it: name, samples, rank, weight, bytes, loss, min_loss, forgetting, … "
+        "`loss` is never negative: half the mean squared error; for gaussian half the squared Mahalanobis distance of a row to "
+        "the mean of its class plus the log-loss of the class shares; None for logistic, whose `min_loss` is a lower bound."
     )
     def tasks_(self):
         """Tasks."""
@@ -119,10 +121,17 @@ class Continual(BaseEstimator):
         """Bounds."""
         return {task["name"]: task["bound"] for task in self._model.tasks()}
 
-    @fitted("Forgetting averaged over tasks as the preference weighs them; exact in compact memory too.")
+    @fitted(
+        "Forgetting averaged over tasks as the preference weighs them; None for logistic loss, where only a bound is known."
+    )
     def mean_forgetting_(self):
         """Mean forgetting."""
-        return self._model.mean_forgetting()
+        return self._model.mean_forgetting()[0]
+
+    @fitted("An upper bound on `mean_forgetting_`; equal to it for squared and gaussian loss.")
+    def mean_forgetting_bound_(self):
+        """Bound on the mean forgetting."""
+        return self._model.mean_forgetting()[1]
 
     @fitted("The ridge of the current model: the one given, or the one chosen from the summaries.")
     def ridge_(self):
@@ -156,7 +165,7 @@ class Continual(BaseEstimator):
         return self._model.summary(str(task))
 
     def history(self):
-        """Loss and forgetting of every task after every task, from the summaries alone."""
+        """Loss and forgetting of every task after every task, from the summaries alone; for logistic loss bounds on both."""
         learned(self)
         loss, forgetting = self._model.history()
         return _views.History(self._model.task_names(), _views.grid(loss), _views.grid(forgetting))

@@ -7,7 +7,10 @@ import numpy as np
 
 @dataclass(frozen=True)
 class History:
-    """Loss and forgetting of task `t` after task `k`, at `[k, t]`; NaN where task `t` was still to come."""
+    """Loss and forgetting of task `t` after task `k`, at `[k, t]`; NaN where task `t` was still to come.
+
+    For logistic loss both are upper bounds. A gaussian loss is measured by the covariance of the model after task `k`.
+    """
 
     tasks: list[str]
     loss: np.ndarray

@@ -227,6 +227,37 @@ def test_the_front_of_copies_is_one_point(rng):
     assert (front.weight[0], front.knee.weight, front.minmax.weight) == (0.5, 0.5, 0.5)
 
 
+@pytest.mark.parametrize("unit", [1.0, 1e-6])
+def test_a_gaussian_loss_is_a_loss_in_any_unit(rng, unit):
+    tasks = []
+    for k in range(3):
+        y = rng.integers(3, size=60)
+        tasks.append(((rng.normal(size=(60, 4)) + np.eye(3, 4)[y] * (k + 1)) * unit, y))
+    model = learned(ContinualClassifier(shrinkage="diagonal:0"), tasks)
+    X, y = stacked(tasks)
+    means = np.array([X[y == c].mean(axis=0) for c in range(3)])
+    inverse = np.linalg.inv((X - means[y]).T @ (X - means[y]) / (len(X) - 3) / unit**2)
+    shares = np.bincount(y) / len(y)
+    for (X, y), task in zip(tasks, model.tasks_, strict=True):
+        apart = (X - means[y]) / unit
+        loss = np.mean(np.einsum("ij,jk,ik->i", apart, inverse, apart) / 2 - np.log(shares[y]))
+        assert task["loss"] == pytest.approx(loss, rel=1e-8)
+        assert 0 < task["min_loss"] == pytest.approx(loss - task["forgetting"], rel=1e-8)
+    assert (model.history().loss[np.tril_indices(3)] > 0).all()
+    assert "best possible<" in model._repr_html_()
+
+
+def test_log_loss_warns_where_tasks_lack_classes(rng):
+    model = ContinualClassifier(loss="logistic")
+    y = np.repeat([0, 1, 2, 3], 20)
+    X = rng.normal(size=(80, 2)) + y[:, None]
+    with pytest.warns(UserWarning, match="lacks the classes of 50 % of all rows"):
+        model.partial_fit(X[:40], y[:40], classes=[0, 1, 2, 3]).partial_fit(X[40:], y[40:])
+    assert model.mean_forgetting_ is None
+    mean = sum(task["weight"] * task["bound"] for task in model.tasks_)
+    assert model.mean_forgetting_bound_ == pytest.approx(mean, rel=1e-9)
+
+
 def test_bounds_of_log_loss_hold(rng):
     model = ContinualClassifier(loss="logistic", ridge=0.01)
     tasks = []

@@ -1,6 +1,8 @@
 //! `pmfcl federated`: many clients, one model, in one process, beside pooled training and the usual ways.
 
+mod compare;
 mod private;
+mod rates;
 mod rivals;
 mod stage;
 
@@ -9,6 +11,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
 use pmfcl::federated::{Agreement, ClientStep, Goal, Joint, Rules, Server, Update};
+use pmfcl::private::Scaled;
 use pmfcl::{
     Basis, ClassLoss, Classifier, ClassifierSettings, Design, Learner, Ridge, Rows, Settings,
     Summarizer,
@@ -22,8 +25,9 @@ use serde_json::json;
 use crate::data::{Reading, expand, note_index};
 use crate::output::write;
 use crate::terminal::{Progress, answer, bytes, cut, grouped, maybe, note, short};
+use compare::{Errors, fedavg_note, verdicts};
 use private::Privacy;
-use rivals::{Averaged, average};
+use rivals::{Rival, average};
 use stage::{Cut, Stage, Targets};
 
 /// Clients in the table of forgetting; the file has all.
@@ -31,8 +35,8 @@ const SHOWN: usize = 12;
 
 /// Learn from clients that send summaries of their steps, and compare with pooled training.
 ///
-/// Every client sends, step by step, the summary of its new rows; the server adds them up and sends the model back. Some clients
-/// are absent in some steps. The gap is the largest difference to a model trained on the same rows in one place.
+/// Every client sends, step by step, the summary of its new rows; the server adds them up and sends the model back. With --absent
+/// some clients miss some steps. The gap is the largest difference to a model trained on the same rows in one place.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   pmfcl federated phones.parquet --client-column user --target activity --steps 5
@@ -73,18 +77,18 @@ pub(crate) struct Federated {
     /// (X/2)·‖θ‖² on the mean loss, intercept free; auto chooses it from the summaries.
     #[arg(long, value_name = "X|auto", value_parser = <Ridge as Word>::parse)]
     ridge: Option<Ridge>,
-    /// Rounds of federated averaging a step; ours takes one.
+    /// Rounds of federated averaging per step; ours takes one.
     #[arg(long, default_value_t = 10, value_name = "N")]
     rounds: usize,
     /// Share of clients that miss a step; what they would have sent is not learned.
-    #[arg(long, default_value_t = 0.2, value_name = "SHARE")]
+    #[arg(long, default_value_t = 0.0, value_name = "SHARE")]
     absent: f64,
     /// Send numbers in single precision: half the bytes, six digits.
     #[arg(long)]
     single: bool,
     #[command(flatten)]
     privacy: Privacy,
-    /// Where all randomness comes from, but for that of --private.
+    /// Where all randomness comes from, except that of --private.
     #[arg(long, default_value_t = 0, value_name = "S")]
     seed: u64,
     /// Write tables as CSV and the picture as SVG and PNG here.
@@ -104,12 +108,21 @@ struct Line {
     gap: f64,
     /// Rank of the design, added up here and in one place.
     ranks: (usize, usize),
-    ours: f64,
-    local: f64,
+    ours: Errors,
+    local: Errors,
     /// Bytes all clients sent, and the bytes of the model that all clients got.
     up: usize,
     down: usize,
     receivers: usize,
+}
+
+/// All steps, and what came of them.
+struct Played {
+    lines: Vec<Line>,
+    server: Server,
+    joint: Joint,
+    /// Rows over the bounds of --private.
+    clipping: Scaled,
 }
 
 impl Federated {
@@ -131,17 +144,20 @@ impl Federated {
             stage.steps.len(),
             agreement.design().width()
         ));
-        let (lines, server, joint) = self.play(&stage, &agreement)?;
-        let averaged = self.average(&stage, &joint)?;
+        let Played { lines, server, joint, clipping } = self.play(&stage, &agreement)?;
+        if let Some(words) = self.privacy.clipping_note(clipping)? {
+            note(&words);
+        }
+        let rival = self.average(&stage, &joint)?;
         let report = server.report_of(&joint)?;
         let measure = match &stage.y {
             Targets::Values { .. } => "test RMSE",
             Targets::Classes { .. } => "test error",
         };
-        let steps = self.steps_table(&lines, averaged.as_ref(), &agreement, measure);
+        let steps = self.steps_table(&lines, rival.as_ref(), &agreement, measure);
         let lost = forgetting_table(&report, SHOWN);
         if let Some(out) = &self.out {
-            save(out, &lines, averaged.as_ref(), measure, &report)?;
+            save(out, &lines, rival.as_ref(), measure, &report)?;
         }
         let mut document = json!({
             "steps": lines.iter().map(|line| json!({
@@ -228,18 +244,19 @@ impl Federated {
     }
 
     /// All steps: clients send, the server adds up, pooled training follows.
-    fn play(&self, stage: &Stage, agreement: &Agreement) -> Result<(Vec<Line>, Server, Joint)> {
+    fn play(&self, stage: &Stage, agreement: &Agreement) -> Result<Played> {
         let mut server = Server::new(agreement.clone(), Rules::default())?;
         let mut alone: Vec<Option<Server>> = vec![None; stage.clients.len()];
         let mut pooled = Pooled::new(agreement)?;
         let mut lines = Vec::new();
         let mut latest = None;
+        let mut clipping = Scaled::default();
         for (k, name) in stage.steps.iter().enumerate() {
             let there = stage.there(k);
             let mut up = 0;
             for &client in &there {
                 let rows = stage.learned(client, k);
-                let sent = self.send(stage, agreement, (client, k), &rows)?;
+                let sent = self.send(stage, agreement, (client, k), &rows, &mut clipping)?;
                 let message = sent.to_bytes();
                 up += message.len();
                 server.accept_bytes(&message)?;
@@ -268,15 +285,16 @@ impl Federated {
                 samples: server.samples(),
                 gap: gap(stage, &joint.decision(x)?, &theirs.decision(x)?),
                 ranks: (joint.model()?.rank, theirs.model()?.rank),
-                ours: stage.error(&outputs(&joint, x)?, &tested),
-                local: local(stage, &alone, &tested)?,
+                ours: Errors::of(stage, &outputs(&joint, x)?, &tested, k),
+                local: Errors::of(stage, &local(stage, &alone, &tested)?, &tested, k),
                 up,
                 down: server.broadcast()?.nbytes(),
                 receivers: (0..stage.clients.len()).filter(|&c| stage.known(c, k)).count(),
             });
             latest = Some(joint);
         }
-        Ok((lines, server, latest.context("no client has rows to learn from")?))
+        let joint = latest.context("no client has rows to learn from")?;
+        Ok(Played { lines, server, joint, clipping })
     }
 
     fn send(
@@ -285,6 +303,7 @@ impl Federated {
         agreement: &Agreement,
         (client, step): (usize, usize),
         rows: &[usize],
+        clipping: &mut Scaled,
     ) -> Result<Update> {
         let x = stage.inputs(rows);
         let x = Rows::new(&x, stage.width)?;
@@ -292,11 +311,12 @@ impl Federated {
         let update = match &stage.y {
             Targets::Values { width, .. } => {
                 let y = stage.values(rows);
-                if let Some(summary) = self.privacy.summary(agreement, x, Rows::new(&y, *width)?)? {
+                let y = Rows::new(&y, *width)?;
+                if let Some(summary) = self.privacy.summary(agreement, x, y, clipping)? {
                     let update = Update::from_summary(agreement, name, step as u64, summary)?;
                     return Ok(if self.single { update.in_single()? } else { update });
                 }
-                agreement.summarize(name, step as u64, x, Rows::new(&y, *width)?)?
+                agreement.summarize(name, step as u64, x, y)?
             }
             Targets::Classes { .. } => {
                 agreement.summarize_labels(name, step as u64, x, &stage.labels(rows)?)?
@@ -305,7 +325,7 @@ impl Federated {
         Ok(if self.single { update.in_single()? } else { update })
     }
 
-    fn average(&self, stage: &Stage, joint: &Joint) -> Result<Option<Averaged>> {
+    fn average(&self, stage: &Stage, joint: &Joint) -> Result<Option<Rival>> {
         if self.rounds == 0 {
             return Ok(None);
         }
@@ -319,16 +339,17 @@ impl Federated {
         let first = usize::from(learner.settings().intercept);
         let features: Vec<f64> =
             design.chunks_exact(m).flat_map(|row| &row[first..]).copied().collect();
-        Ok(average(stage, &features, m - first, (self.rounds, self.seed)))
+        Ok(Some(average(stage, &features, m - first, (self.rounds, self.seed))))
     }
 
     fn steps_table(
         &self,
         lines: &[Line],
-        averaged: Option<&Averaged>,
+        rival: Option<&Rival>,
         agreement: &Agreement,
         measure: &str,
     ) -> Table {
+        let errors = rival.and_then(Rival::errors);
         let mut table = Table::new(
             &format!("Step by step: {measure} on the test rows so far"),
             &[
@@ -349,9 +370,9 @@ impl Federated {
                 line.clients.to_string(),
                 grouped(line.samples),
                 short(line.gap),
-                short(line.ours),
-                maybe(averaged.and_then(|a| a.errors.get(line.at).copied())),
-                short(line.local),
+                short(line.ours.all),
+                maybe(errors.map(|errors| errors[line.at])),
+                short(line.local.all),
                 bytes(line.up.checked_div(line.clients).unwrap_or(0)),
                 bytes(line.down),
             ]);
@@ -369,21 +390,14 @@ impl Federated {
         match (self.privacy.words(lines.len()), torn) {
             (Some(words), _) => table.note(words),
             (None, Some(line)) => table.note(format!(
-                "In step {} the design has rank {} here and {} in one place: columns depend on each other but for rounding, and which of them count is decided by the last digits. A fixed --ridge does not ask.",
+                "In step {} the design has rank {} here and {} in one place: columns depend on each other up to rounding, and which of them count is decided by the last digits. A fixed --ridge does not ask.",
                 line.step, line.ranks.0, line.ranks.1
             )),
             (None, None) => {}
         }
         table.note("local: every client with its own rows alone.");
-        match averaged {
-            Some(a) => table.note(format!(
-                "FedAvg: linear on the same design, {} rounds a step among those present, rate {} (the best of six on the test rows); {} up and down a client and step.",
-                self.rounds,
-                a.rate,
-                bytes(a.bytes)
-            )),
-            None => table.note("FedAvg: left out, or diverged at every rate."),
-        }
+        table.note(fedavg_note(rival));
+        verdicts(lines, rival).into_iter().for_each(|line| table.note(line));
         table
     }
 }
@@ -464,8 +478,8 @@ fn outputs(joint: &Joint, x: Rows<'_>) -> Result<Vec<f64>> {
     })
 }
 
-/// The error when every client has its own rows alone.
-fn local(stage: &Stage, alone: &[Option<Server>], tested: &[usize]) -> Result<f64> {
+/// Outputs for the tested rows when every client has its own rows alone.
+fn local(stage: &Stage, alone: &[Option<Server>], tested: &[usize]) -> Result<Vec<f64>> {
     let width = match &stage.y {
         Targets::Values { width, .. } => *width,
         Targets::Classes { .. } => 1,
@@ -485,7 +499,7 @@ fn local(stage: &Stage, alone: &[Option<Server>], tested: &[usize]) -> Result<f6
             all[place * width..(place + 1) * width].copy_from_slice(row);
         }
     }
-    Ok(stage.error(&all, tested))
+    Ok(all)
 }
 
 /// The largest difference, in deviations of the target (values) or of the scores (classes).
@@ -552,7 +566,7 @@ fn forgetting_table(report: &[ClientStep], most: usize) -> Table {
 fn save(
     out: &Path,
     lines: &[Line],
-    averaged: Option<&Averaged>,
+    rival: Option<&Rival>,
     measure: &str,
     report: &[ClientStep],
 ) -> Result<()> {
@@ -565,14 +579,14 @@ fn save(
     let mut series = vec![
         Series::from_values(
             format!("{ours}: 1 round, {each} up a client"),
-            lines.iter().map(|line| line.ours),
+            lines.iter().map(|line| line.ours.all),
         ),
         Series::from_values(
             "every client alone: nothing sent",
-            lines.iter().map(|line| line.local),
+            lines.iter().map(|line| line.local.all),
         ),
     ];
-    if let Some(averaged) = averaged {
+    if let Some((_, averaged)) = rival.and_then(|rival| rival.all.best.as_ref()) {
         series.push(Series::from_values(
             format!("FedAvg: {} rounds, {} up a client", averaged.rounds, bytes(averaged.bytes)),
             lines.iter().map(|line| averaged.errors[line.at]),
@@ -599,26 +613,31 @@ fn save(
         "local",
         "bytes_up",
         "bytes_down",
+        "ours_newest",
+        "fedavg_newest",
+        "local_newest",
     ])?;
+    let cell =
+        |v: Option<f64>| v.filter(|v| v.is_finite()).map_or_else(String::new, |v| v.to_string());
     for line in lines {
         steps.write_record([
             line.step.clone(),
             line.clients.to_string(),
             line.samples.to_string(),
             line.gap.to_string(),
-            line.ours.to_string(),
-            averaged
-                .and_then(|a| a.errors.get(line.at))
-                .map_or_else(String::new, ToString::to_string),
-            line.local.to_string(),
+            line.ours.all.to_string(),
+            cell(rival.and_then(Rival::errors).map(|errors| errors[line.at])),
+            line.local.all.to_string(),
             line.up.to_string(),
             (line.down * line.receivers).to_string(),
+            cell(Some(line.ours.newest)),
+            cell(rival.and_then(Rival::newest).map(|errors| errors[line.at])),
+            cell(Some(line.local.newest)),
         ])?;
     }
     write(&out.join("federated.csv"), &steps.into_inner()?)?;
     let mut lost = csv::Writer::from_writer(Vec::new());
     lost.write_record(["client", "step", "samples", "loss", "min_loss", "forgetting", "bound"])?;
-    let cell = |v: Option<f64>| v.map_or_else(String::new, |v| v.to_string());
     for entry in report {
         let r = &entry.report;
         lost.write_record([
@@ -626,7 +645,7 @@ fn save(
             (entry.step + 1).to_string(),
             r.samples.to_string(),
             cell(r.loss),
-            r.min_loss.to_string(),
+            cell(r.min_loss),
             cell(r.forgetting),
             cell(r.bound),
         ])?;

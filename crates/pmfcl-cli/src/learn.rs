@@ -100,7 +100,7 @@ pub(crate) struct Creation {
     /// Where logistic bounds are made: one-shot or sequential.
     #[arg(long, value_name = "WAY", value_parser = <Scheme as Word>::parse)]
     scheme: Option<Scheme>,
-    /// All classes there will be; needed for logistic where the first task lacks some.
+    /// All classes there will be; needed for logistic where the files of the first command lack some.
     #[arg(long, value_delimiter = ',', value_name = "A,B,…")]
     classes: Option<Vec<String>>,
 }
@@ -195,22 +195,25 @@ impl Learn {
             ));
         }
         let learner = model.learner();
-        let forgetting = mean_forgetting(&model);
-        let document = json!({
+        let forgetting = MeanForgetting::of(&model);
+        let mut document = json!({
             "model": self.model.display().to_string(),
             "learned": told,
             "tasks": learner.records().len(),
             "samples": learner.samples(),
             "state_bytes": model.state_bytes(),
-            "mean_forgetting": forgetting,
         });
+        forgetting.enter(&mut document);
+        if let Some(words) = model.classifier().and_then(Classifier::missing_classes_note) {
+            note(&words);
+        }
         let words = format!(
             "{}: {} tasks, {} samples, {} of memory{}\n",
             self.model.display(),
             learner.records().len(),
             grouped(learner.samples()),
             crate::terminal::bytes(model.state_bytes()),
-            forgetting.map_or_else(String::new, |f| format!(", mean forgetting {}", short(f))),
+            forgetting.words(),
         );
         Ok(Done { document, words })
     }
@@ -446,10 +449,50 @@ fn tell(model: &Model, name: &str) -> Result<Value> {
     Ok(json!({ "name": name, "samples": record.samples, "rank": record.rank, "loss": loss }))
 }
 
-/// The weighted mean forgetting, or its bound, where the summaries at hand tell it.
-pub(crate) fn mean_forgetting(model: &Model) -> Option<f64> {
-    match &model.learned {
-        Learned::Regression(learner) => learner.mean_forgetting().ok(),
-        Learned::Classification(classifier) => classifier.mean_forgetting().ok(),
+/// The mean forgetting under the preference: itself, or a bound on it. None where the summaries kept do not determine it.
+pub(crate) enum MeanForgetting {
+    Value(Option<f64>),
+    Bound { value: Option<f64>, guaranteed: bool },
+}
+
+impl MeanForgetting {
+    pub(crate) fn of(model: &Model) -> Self {
+        match &model.learned {
+            Learned::Regression(learner) => Self::Value(learner.mean_forgetting().ok()),
+            Learned::Classification(classifier) => {
+                let value = classifier.mean_forgetting().ok();
+                let s = classifier.settings();
+                if s.loss == ClassLoss::Logistic {
+                    Self::Bound { value, guaranteed: s.curvature.guaranteed() }
+                } else {
+                    Self::Value(value)
+                }
+            }
+        }
+    }
+
+    /// Into a document: a bound is not written as a value.
+    pub(crate) fn enter(&self, document: &mut Value) {
+        match self {
+            Self::Value(value) => document["mean_forgetting"] = json!(value),
+            Self::Bound { value, .. } => {
+                document["mean_forgetting"] = Value::Null;
+                document["mean_forgetting_bound"] = json!(value);
+            }
+        }
+    }
+
+    /// For the end of a line.
+    fn words(&self) -> String {
+        match self {
+            Self::Value(Some(value)) => format!(", mean forgetting {}", short(*value)),
+            Self::Bound { value: Some(value), guaranteed: true } => {
+                format!(", mean forgetting at most {}", short(*value))
+            }
+            Self::Bound { value: Some(value), guaranteed: false } => {
+                format!(", mean forgetting estimated to be at most {}", short(*value))
+            }
+            Self::Value(None) | Self::Bound { value: None, .. } => String::new(),
+        }
     }
 }

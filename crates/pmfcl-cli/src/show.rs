@@ -5,12 +5,13 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::Args;
 use pmfcl::report::MissingReason;
-use pmfcl::{Preference, TaskReport};
+use pmfcl::{ClassLoss, Classifier, Preference, TaskReport};
 use pmfcl_file::{Access, Model, Store, Word};
 use pmfcl_lab::Table;
 use serde_json::{Value, json};
 
-use crate::terminal::{answer, bold, bytes, cut, grouped, maybe, short};
+use crate::learn::MeanForgetting;
+use crate::terminal::{answer, bold, bytes, cut, grouped, maybe, short, wrapped};
 
 /// Show a model: settings, size, tasks with loss, forgetting and bound.
 #[derive(Debug, Args)]
@@ -42,7 +43,7 @@ impl Show {
         let s = learner.settings();
         let outputs = if model.classifier().is_some() { "classes" } else { "targets" };
         let mut out = format!("{}\n\n", bold(&self.model.display().to_string()));
-        let ridge = match (learner.model(), model.classifier().map(pmfcl::Classifier::gaussian)) {
+        let ridge = match (learner.model(), model.classifier().map(Classifier::gaussian)) {
             (_, Some(Ok(gaussian))) => format!("shrinkage {}", short(gaussian.shrinkage())),
             (Ok(m), _) => format!("{} ({})", short(m.penalty.ridge()), s.ridge.word()),
             (Err(_), _) => s.ridge.word(),
@@ -59,9 +60,12 @@ impl Show {
             out.push_str(&format!("  {name:<11} {value}\n"));
         }
         out.push('\n');
+        let logistic = model.classifier().is_some_and(|c| c.settings().loss == ClassLoss::Logistic);
+        // Of log-loss the least is only known from below.
+        let best = if logistic { "best ≥" } else { "best" };
         let mut table = Table::new(
             &format!("Tasks ({})", tasks.len()),
-            &["task", "samples", "rank", "weight", "loss", "best", "forgetting", "bound"],
+            &["task", "samples", "rank", "weight", "loss", best, "forgetting", "bound"],
         );
         let cells = |t: &TaskReport| {
             let mark = if t.guaranteed { "" } else { "?" };
@@ -70,7 +74,7 @@ impl Show {
                 t.rank.to_string(),
                 format!("{:.4}", t.weight),
                 maybe(t.loss),
-                short(t.min_loss),
+                maybe(t.min_loss),
                 maybe(t.forgetting),
                 t.bound.map_or_else(|| "–".to_owned(), |b| format!("{}{mark}", short(b))),
             ]
@@ -87,20 +91,10 @@ impl Show {
         for (t, row) in tasks.iter().zip(rows) {
             table.row([cut(&t.name, room)].into_iter().chain(row));
         }
-        if tasks.iter().any(|t| t.bound.is_none()) {
-            table.note("– : the summaries at hand do not tell (compact memory, or a bounded loss)");
-        }
-        if tasks.iter().any(|t| !t.guaranteed) {
-            table.note("? : an estimate, not a guaranteed bound");
-        }
-        match MissingReason::of_summaries(learner) {
-            None => table.note(format!("p-values and intervals: {ASSUMED}")),
-            Some(MissingReason::Weights) => {
-                table.note("no p-values and intervals: sample weights do not add up to a whole");
-                table.note("number, so they are not copies of rows");
-            }
-            Some(_) => {}
-        }
+        notes(model, tasks)
+            .iter()
+            .flat_map(|words| wrapped(words, 76))
+            .for_each(|line| table.note(line));
         out.push_str(&table.text());
         if self.coef {
             out.push('\n');
@@ -108,6 +102,38 @@ impl Show {
         }
         out
     }
+}
+
+/// What the numbers of the tasks mean, where that is not plain.
+fn notes(model: &Model, tasks: &[TaskReport]) -> Vec<String> {
+    let mut notes: Vec<String> = Vec::new();
+    match model.classifier().map(|c| c.settings().loss) {
+        Some(ClassLoss::Gaussian) => notes.push(
+            "loss: half the squared Mahalanobis distance of a row to the mean of its class, plus the log-loss of the class shares"
+                .to_owned(),
+        ),
+        Some(ClassLoss::Logistic) => notes.push(
+            "– : log-loss is known from its bounds alone; `pmfcl score` measures it on rows"
+                .to_owned(),
+        ),
+        Some(ClassLoss::Squared) | None => {}
+    }
+    if tasks.iter().any(|t| t.bound.is_none()) {
+        notes.push("– : the summaries kept do not determine it (compact memory)".to_owned());
+    }
+    notes.extend(model.classifier().and_then(Classifier::missing_classes_note));
+    if tasks.iter().any(|t| !t.guaranteed) {
+        notes.push("? : an estimate, not a guaranteed bound".to_owned());
+    }
+    match MissingReason::of_summaries(model.learner()) {
+        None => notes.push(format!("p-values and intervals: {ASSUMED}")),
+        Some(MissingReason::Weights) => notes.push(
+            "no p-values and intervals: sample weights do not add up to a whole number, so they are not copies of rows"
+                .to_owned(),
+        ),
+        Some(_) => {}
+    }
+    notes
 }
 
 /// The tasks as they stand; none before the first.
@@ -192,29 +218,29 @@ pub(crate) fn document(model: &Model, tasks: &[TaskReport]) -> Value {
         "state_bytes": model.state_bytes(),
         "coef": coef,
         "intercept": intercept,
-        "mean_forgetting": crate::learn::mean_forgetting(model),
         "tasks": tasks.iter().map(task).collect::<Vec<_>>(),
         "inference": {
             "assumes": ASSUMED,
             "missing": MissingReason::of_summaries(learner).map(|reason| reason.to_string()),
         },
     });
+    MeanForgetting::of(model).enter(&mut document);
     match model.classifier() {
         Some(classifier) => {
             document["target"] = json!(model.schema.targets[0]);
             document["classes"] = json!(classifier.classes());
             let c = classifier.settings();
             match c.loss {
-                pmfcl::ClassLoss::Logistic => {
+                ClassLoss::Logistic => {
                     document["curvature"] = json!(c.curvature.word());
                     document["scheme"] = json!(c.scheme.word());
                 }
-                pmfcl::ClassLoss::Gaussian => {
+                ClassLoss::Gaussian => {
                     document["ridge"] = Value::Null;
                     document["shrinkage"] =
                         json!(classifier.gaussian().ok().map(pmfcl::classify::Gaussian::shrinkage));
                 }
-                pmfcl::ClassLoss::Squared => {}
+                ClassLoss::Squared => {}
             }
         }
         None => document["targets"] = json!(model.schema.targets),

@@ -164,6 +164,21 @@ pub(crate) fn bytes(n: usize) -> String {
     }
 }
 
+/// A text in lines of at most so many characters, broken between words.
+pub(crate) fn wrapped(text: &str, most: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= most => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
 /// A name cut to what a table has room for.
 pub(crate) fn cut(name: &str, most: usize) -> String {
     if name.chars().count() <= most {
@@ -186,5 +201,6 @@ mod tests {
         assert_eq!(short(1.5e9), "1.500e9");
         assert_eq!(cut("abcdef", 4), "abc…");
         assert_eq!(bytes(12_345), "12.3 kB");
+        assert_eq!(wrapped("a bc def ghijklm n", 6), ["a bc", "def", "ghijklm", "n"]);
     }
 }

@@ -80,6 +80,7 @@ fn the_seed_decides_who_is_absent_and_what_is_tested() {
         steps.iter().map(|step| step["clients"].as_u64().unwrap()).sum()
     };
     assert_eq!(clients("--task-column year --absent 0"), 12);
+    assert_eq!(clients("--task-column year"), 12, "nobody is absent unless asked for");
     assert!(clients("--task-column year --absent 0.7") < 12);
     // Cut into steps, the rows are the same.
     let whole = samples("--absent 0");
@@ -125,6 +126,119 @@ fn wrong_usage_is_named() {
         assert!(run.stderr.contains(word), "{more}: {}", run.stderr);
     }
     assert_eq!(place.run(&format!("{WORDS} --steps 2 --task-column year")).code, Some(2));
+}
+
+/// A table whose second year is on another scale: `rain` near 0 first, then in the hundreds of thousands; the slope stays.
+fn shifted() -> String {
+    let mut text = String::from("farm,year,rain,sun,yield\n");
+    for (farm, year, row, rain, sun) in table(false).lines().skip(1).enumerate().map(|(i, line)| {
+        let cells: Vec<&str> = line.split(',').collect();
+        let number = |k: usize| cells[k].parse::<f64>().unwrap();
+        (cells[0].to_owned(), cells[1].to_owned(), i, number(2), number(3))
+    }) {
+        let rain = if year == "2021" { 1e-3 * rain } else { 1e5 * (1.0 + rain) };
+        // One line for all, up to a thousandth.
+        let value = 3.0 + 1e-5 * rain - sun + 1e-3 * f64::from(u32::try_from(row % 3).unwrap());
+        text.push_str(&format!("{farm},{year},{rain},{sun},{value}\n"));
+    }
+    text
+}
+
+/// Columns `ours`, `fedavg`, `local` of all rows so far, then of the newest step, after the last step.
+fn last_errors(place: &Place) -> Vec<f64> {
+    let text = place.text("pictures/federated.csv");
+    let head: Vec<&str> = text.lines().next().unwrap().split(',').collect();
+    let last: Vec<&str> = text.lines().last().unwrap().split(',').collect();
+    let of = |name: &str| last[head.iter().position(|h| *h == name).unwrap()].parse().unwrap();
+    ["ours", "fedavg", "local", "ours_newest", "fedavg_newest", "local_newest"].map(of).to_vec()
+}
+
+#[test]
+fn a_later_step_on_another_scale_does_not_blow_federated_averaging_up() {
+    let place = Place::new();
+    place.put("farms.csv", shifted());
+    let words = place.ok(&format!("{WORDS} --task-column year --out pictures"));
+    let errors = last_errors(&place);
+    // The values of the later years spread by half a unit or so: a model that has learned anything stays well below.
+    assert!(errors[1] < 0.2, "FedAvg {}\n{words}", errors[1]);
+    assert!(words.contains("standardized by their means and deviations over all steps so far"));
+    assert!(words.contains("the best on the test rows of"), "{words}");
+    assert!(!words.contains("an end of the grid"), "{words}");
+}
+
+#[test]
+fn a_rival_that_is_better_is_named_from_the_numbers() {
+    let place = Place::new();
+    // Every farm has its own slope, so clients alone are ahead of one model for all. Where the relation turns around in the
+    // last year, whoever trains on that year last is ahead there.
+    let turned = table(false)
+        .lines()
+        .map(|line| match line.split_once(",2023,") {
+            Some((farm, rest)) => {
+                let (inputs, value) = rest.rsplit_once(',').unwrap();
+                format!("{farm},2023,{inputs},{}\n", -value.parse::<f64>().unwrap())
+            }
+            None => format!("{line}\n"),
+        })
+        .collect::<String>();
+    // On one line for all farms and years, training on all rows is ahead of both.
+    for (text, fedavg, local) in
+        [(turned, true, false), (table(false), true, true), (shifted(), false, false)]
+    {
+        place.put("farms.csv", text);
+        let words = place.ok(&format!("{WORDS} --task-column year --out pictures"));
+        let errors = last_errors(&place);
+        for (name, k, expected) in [("FedAvg", 1, fedavg), ("Every client alone", 2, local)] {
+            let better = errors[k] < errors[0] || errors[k + 3] < errors[3];
+            assert_eq!(better, expected, "{name}: {errors:?}");
+            let line = format!("{name} is better than ours");
+            assert_eq!(words.contains(&line), better, "{errors:?}\n{words}");
+        }
+        assert!(words.contains("On the test rows of the newest step alone (2023)"), "{words}");
+    }
+}
+
+#[test]
+fn bounds_that_most_rows_exceed_are_refused_with_the_share() {
+    let place = Place::new();
+    let words = |x: &str, y: &str| {
+        format!(
+            "{WORDS} --task-column year --private 50 --clip-x {x} --clip-y {y} --split-column late"
+        )
+    };
+    // Of 20 rows to learn from, `long` have features of norm 5 and the others of norm 1; targets are 2.
+    let put = |long: usize| {
+        let mut text = String::from("farm,year,rain,sun,yield,late\n");
+        for row in 0..24 {
+            let norm = if row < long { 5.0 } else { 1.0 };
+            let (rain, sun) = if row % 2 == 0 { (0.6 * norm, 0.8 * norm) } else { (norm, 0.0) };
+            text.push_str(&format!(
+                "farm{},2021,{rain},{sun},2,{}\n",
+                row % 2,
+                u8::from(row >= 20)
+            ));
+        }
+        place.put("farms.csv", text);
+    };
+    put(11);
+    let run = place.run(&words("1", "2"));
+    assert_eq!(run.code, Some(1), "{}", run.stdout);
+    assert!(run.stdout.is_empty());
+    for part in ["55.0 % of the rows", "features", "--clip-x 1", "is not private"] {
+        assert!(run.stderr.contains(part), "{part} in\n{}", run.stderr);
+    }
+    assert!(!run.stderr.contains("--clip-y 2"), "the targets keep to their bound: {}", run.stderr);
+    let run = place.run(&words("5", "1.9"));
+    assert_eq!(run.code, Some(1));
+    assert!(run.stderr.contains("100.0 % of the rows have targets"), "{}", run.stderr);
+    put(3);
+    let run = place.run(&words("1", "2"));
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    assert!(run.stderr.contains("15.0 % of the rows have features"), "{}", run.stderr);
+    put(2);
+    let run = place.run(&words("1", "2"));
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    assert!(!run.stderr.contains("of the rows"), "10 % is no reason to say so: {}", run.stderr);
 }
 
 #[test]

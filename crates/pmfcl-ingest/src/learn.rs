@@ -1,10 +1,11 @@
 //! Tasks of files go into a model, one after the other.
 
-use pmfcl::{Basis, ClassLoss, Classifier, Design, Labels, Rows, Summary};
+use pmfcl::{Basis, ClassLoss, Classifier, ClassifierSettings, Design, Labels, Rows, Summary};
 use pmfcl_file::{Input, Learned, Model, Schema};
+use pmfcl_read::Column;
 
 use crate::columns::{Wish, check_columns, check_labels};
-use crate::encode::Encoder;
+use crate::encode::{Encoder, class_name};
 use crate::flow::{Files, Flow, Step};
 use crate::head::{first_rows, learn_categories};
 use crate::summarize::{Count, Recipe, TaskSummary, beside, summarize};
@@ -41,12 +42,18 @@ pub struct Read {
 pub struct Plan {
     schema: Schema,
     design: Option<Design>,
+    /// All classes in the files, where the loss has to know them before the first task.
+    classes: Vec<String>,
 }
 
 impl Plan {
     /// Before the first file.
     pub fn of(model: &Model) -> Self {
-        Self { schema: model.schema.clone(), design: model.learner().design().cloned() }
+        Self {
+            schema: model.schema.clone(),
+            design: model.learner().design().cloned(),
+            classes: Vec::new(),
+        }
     }
 }
 
@@ -131,7 +138,7 @@ pub fn learn_prepared(
     learned: &mut dyn FnMut(&mut Model, &str, bool) -> Result<()>,
 ) -> Result<Read> {
     let (Some(tasks), Some(design)) = (prepared.tasks, &plan.design) else {
-        let count = learn_tables(model, learning, load, learned)?;
+        let count = learn_tables(model, plan, learning, load, learned)?;
         return Ok(Read { rows: count.rows, dropped: count.dropped });
     };
     let base = plan.schema.inputs.len();
@@ -156,11 +163,7 @@ pub fn learn_tasks(
     learned: &mut dyn FnMut(&mut Model, &str, bool) -> Result<()>,
 ) -> Result<Read> {
     let mut plan = Plan::of(model);
-    let prepared = if logistic(model) {
-        Prepared { tasks: None, count: Count::default() }
-    } else {
-        prepare(model, &mut plan, learning)?
-    };
+    let prepared = prepare(model, &mut plan, learning)?;
     learn_prepared(model, &plan, prepared, learning, load, learned)
 }
 
@@ -168,8 +171,8 @@ fn logistic(model: &Model) -> bool {
     model.classifier().is_some_and(|c| c.settings().loss == ClassLoss::Logistic)
 }
 
-/// Reads files whose rows will be read again, only to see that they can be.
-fn look_through(model: &Model, plan: &Plan, learning: &Learning<'_>) -> Result<Prepared> {
+/// Reads files whose rows will be read again, to see that they can be and which classes they have.
+fn look_through(model: &Model, plan: &mut Plan, learning: &Learning<'_>) -> Result<Prepared> {
     let schema = &plan.schema;
     let closed = model.learner().design().is_some_and(|d| !d.map().is_identity());
     let encoder = Encoder::new(schema, beside(schema, learning.task, true), !closed);
@@ -181,10 +184,43 @@ fn look_through(model: &Model, plan: &Plan, learning: &Learning<'_>) -> Result<P
             }
             Ok(encoder.wanted())
         },
-        work: &|source, batch| encoder.categories(source, batch).map(|_| ()),
+        work: &|source, batch| {
+            encoder.categories(source, batch)?;
+            Ok(match encoder.beside(batch, 0) {
+                Column::Texts(texts) => {
+                    let field = source.fields().iter().find(|f| f.name == schema.targets[0]);
+                    // Names that only rows left out for missing values have are no classes.
+                    let mut used = vec![false; texts.names.len()];
+                    texts.codes.iter().for_each(|&code| used[code as usize] = true);
+                    let names = texts.names.iter().zip(used).filter(|(_, used)| *used);
+                    names.map(|(name, _)| class_name(field, name)).collect()
+                }
+                _ => Vec::new(),
+            })
+        },
         progress: &|_| {},
     };
-    learning.files.run(&flow, |()| Ok(true))?;
+    let mut classes = std::mem::take(&mut plan.classes);
+    learning.files.run(&flow, |found: Vec<String>| {
+        let new = found.into_iter().filter(|class| !classes.contains(class)).collect::<Vec<_>>();
+        classes.extend(new);
+        Ok(true)
+    })?;
+    let known = model.classifier().map_or(&[][..], |c| c.classes());
+    if let Some(new) = classes.iter().find(|c| !known.is_empty() && !known.contains(c)) {
+        let all = known.iter().chain(classes.iter().filter(|c| !known.contains(c)));
+        let all: Vec<&str> = all.map(String::as_str).collect();
+        return Err(IngestError::Column {
+            file: learning.files.paths[0].display().to_string(),
+            what: format!(
+                "column '{}' has the class '{new}', which the model does not know; log-loss has to know \
+                 all classes from the start: make the model with --classes {}, or with --loss gaussian",
+                plan.schema.targets[0],
+                all.join(","),
+            ),
+        });
+    }
+    plan.classes = classes;
     Ok(Prepared { tasks: None, count: Count::default() })
 }
 
@@ -246,6 +282,7 @@ fn learn_one(
 
 fn learn_tables(
     model: &mut Model,
+    plan: &Plan,
     learning: &Learning<'_>,
     load: &mut dyn FnMut(&mut Model) -> Result<()>,
     learned: &mut dyn FnMut(&mut Model, &str, bool) -> Result<()>,
@@ -276,6 +313,17 @@ fn learn_tables(
         }
     }
     model.schema = schema;
+    if let Learned::Classification(classifier) = &mut model.learned
+        && classifier.classes().is_empty()
+        && plan.classes.iter().any(|class| !tables[0].classes.contains(class))
+    {
+        // The first task lacks some of the classes that the files of this command have.
+        let settings = classifier.settings().clone();
+        **classifier = Classifier::new(ClassifierSettings {
+            classes: Some(plan.classes.clone()),
+            ..settings
+        })?;
+    }
     let d = model.schema.inputs.len();
     for table in tables {
         let LabelledTable { name, x, codes, classes } = table;
@@ -283,19 +331,6 @@ fn learn_tables(
         let labels = Labels::from_codes(&codes, &classes)?;
         if let Learned::Classification(classifier) = &mut model.learned {
             let file = files.paths[0].display().to_string();
-            let known = classifier.classes();
-            if let Some(new) = classes.iter().find(|c| !known.is_empty() && !known.contains(c)) {
-                return Err(IngestError::Column {
-                    file,
-                    what: format!(
-                        "column '{}' has the class '{new}', which the model does not know; log-loss \
-                         has to know all classes from the start: make the model with --classes {},{new}, \
-                         or with --loss gaussian",
-                        model.schema.targets[0],
-                        known.join(","),
-                    ),
-                });
-            }
             classifier
                 .learn_weighted(&name, Rows::new(&x, d)?, &labels, None, learning.weight)
                 .map_err(|e| IngestError::at(&file, |row| row, e))?;

@@ -204,7 +204,7 @@ fn ratios(sharp: &Classifier, bohning: &Classifier) -> Result<Vec<f64>, Error> {
     let (a, b) = (sharp.summaries().unwrap_or(&[]), bohning.summaries().unwrap_or(&[]));
     let mut ratios = Vec::new();
     for ((a, b), task) in a.iter().zip(b).zip(sharp.tasks()?) {
-        let least = task.report.min_loss;
+        let least = task.report.min_loss.unwrap_or(0.0);
         ratios.push((a.loss(theta)? - least) / (b.loss(theta)? - least));
     }
     Ok(ratios)

@@ -136,7 +136,7 @@ fn described<'py>(py: Python<'py>, task: &TaskReport) -> PyResult<Bound<'py, PyD
     dict.set_item("weight", task.weight)?;
     dict.set_item("bytes", task.bytes)?;
     dict.set_item("loss", task.loss)?;
-    dict.set_item("min_loss", task.min_loss.is_finite().then_some(task.min_loss))?;
+    dict.set_item("min_loss", task.min_loss)?;
     dict.set_item("forgetting", task.forgetting)?;
     dict.set_item("bound", task.bound)?;
     dict.set_item("guaranteed", task.guaranteed)?;
@@ -186,13 +186,18 @@ impl PyModel {
         Ok(tasks.into_iter().map(|t| t.counts).collect())
     }
 
-    fn mean_forgetting(&self, py: Python<'_>) -> PyResult<f64> {
+    /// The weighted mean forgetting, or nothing where only a bound is known; and the bound.
+    fn mean_forgetting(&self, py: Python<'_>) -> PyResult<(Option<f64>, f64)> {
         outside(py, || {
-            match &self.model.learned {
-                Learned::Regression(learner) => learner.mean_forgetting(),
-                Learned::Classification(classifier) => classifier.mean_forgetting(),
-            }
-            .map_err(raised)
+            let (mean, exact) = match &self.model.learned {
+                Learned::Regression(learner) => (learner.mean_forgetting(), true),
+                Learned::Classification(classifier) => {
+                    let exact = classifier.settings().loss != ClassLoss::Logistic;
+                    (classifier.mean_forgetting(), exact)
+                }
+            };
+            let mean = mean.map_err(raised)?;
+            Ok((exact.then_some(mean), mean))
         })
     }
 
@@ -233,6 +238,7 @@ impl PyModel {
             dict.set_item("certify", c.certify)?;
             dict.set_item("temperature", c.temperature.word())?;
             dict.set_item("fixed_classes", c.classes.clone())?;
+            dict.set_item("missing_classes", classifier.missing_classes_note())?;
             if c.loss == ClassLoss::Gaussian {
                 let solved = classifier.gaussian().map(pmfcl::classify::Gaussian::shrinkage);
                 dict.set_item("solved_shrinkage", solved.ok())?;

@@ -1,5 +1,7 @@
 //! The head of the page: what the model is, and what there is to say about it in plain words.
 
+use pmfcl::Classifier;
+
 use crate::conflicts::{Conflicts, with_sign};
 use crate::html::Name;
 use crate::limits::Known;
@@ -32,7 +34,11 @@ pub(crate) fn figures(study: &Study<'_>) -> String {
     out.push_str(&tile(
         &number::bytes(state),
         "memory",
-        &format!("{} of the {} of rows let go", number::percent(state / rows), number::bytes(rows)),
+        &format!(
+            "{} of the {} of rows discarded",
+            number::percent(state / rows),
+            number::bytes(rows)
+        ),
     ));
     out.push_str(&tile(
         &crate::html::Text(&basis).to_string(),
@@ -84,6 +90,7 @@ pub(crate) fn verdicts(study: &Study<'_>, conflicts: &Known<Conflicts>) -> Strin
     if let Ok(conflicts) = conflicts {
         lines.extend(conflicts.verdict(study));
     }
+    lines.extend(study.subject.classifier.and_then(Classifier::missing_classes_note));
     if study.summaries.is_none() {
         lines.push(
             "Compact memory has folded the tasks: the model is the same, but single tasks cannot be \

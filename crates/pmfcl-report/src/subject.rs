@@ -93,7 +93,12 @@ impl Kind {
                 "The summaries bound the loss from above; what is shown are these bounds."
             }
             Self::Indicators => "Loss is half the mean squared error of the 0/1 class indicators.",
-            Self::Gaussian => "Loss is the mean negative log-likelihood of row and class.",
+            Self::Gaussian => {
+                "Loss is half the squared Mahalanobis distance of a row to the mean of its class, plus \
+                 the log-loss of the class shares, averaged over rows: the negative log-likelihood of \
+                 row and class without the part that depends on units. It is near half the number of \
+                 features however well the classes are told apart, so look at the forgetting."
+            }
             Self::Logistic => {
                 "The summaries bound the log-loss from above; what is shown are these bounds, \
                  never the log-loss itself."
@@ -104,8 +109,7 @@ impl Kind {
     /// What a loss is called on an axis.
     pub(crate) fn axis(self) -> &'static str {
         match self {
-            Self::Squared | Self::Indicators => "loss",
-            Self::Gaussian => "loss (−log-likelihood)",
+            Self::Squared | Self::Indicators | Self::Gaussian => "loss",
             Self::Bounded => "bound on the loss",
             Self::Logistic => "bound on the log-loss",
         }
@@ -143,8 +147,8 @@ impl Kind {
         matches!(self, Self::Squared | Self::Indicators | Self::Gaussian)
     }
 
-    /// Whether a loss of zero is the best there could be, so that shares of a loss mean something. A density has no
-    /// such zero: it moves with the units of the features.
+    /// Whether a loss of zero is the best there could be, so that shares of a loss mean something. A gaussian loss
+    /// measures rows by their own covariance: its level is the number of features, not the fit.
     pub(crate) fn has_zero(self) -> bool {
         self != Self::Gaussian
     }

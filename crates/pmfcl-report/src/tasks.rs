@@ -72,7 +72,7 @@ fn row(study: &Study<'_>, task: &TaskReport, fits: bool) -> String {
         number::grouped(task.rank as f64),
         number::percent(task.weight),
         number(task.loss),
-        number(Some(task.min_loss)),
+        number(task.min_loss),
         number(task.forgetting),
         share,
         number(task.bound),

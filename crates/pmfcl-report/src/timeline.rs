@@ -59,7 +59,7 @@ impl Timeline {
         let exact = study.kind.exact();
         let look = |t: usize, theta: &Theta| -> Result<(f64, f64), ReportError> {
             let loss = summaries[t].loss(theta)?;
-            let least = study.tasks[t].min_loss;
+            let least = study.subject.learner.records()[t].min_loss;
             let forgetting =
                 if exact { summaries[t].forgetting(theta)? } else { (loss - least).max(0.0) };
             Ok((loss, forgetting))
@@ -245,8 +245,13 @@ impl Timeline {
             "Every task".to_owned()
         };
         let gap = match study.kind {
-            Kind::Squared | Kind::Indicators | Kind::Gaussian => {
+            Kind::Squared | Kind::Indicators => {
                 "The gap between the two lines is the mean forgetting; both are exact."
+            }
+            Kind::Gaussian => {
+                "The gap between the two lines is the mean forgetting; both are exact. Distances are \
+                 measured by the covariance the model had then, so compare the lines with each other \
+                 and not a line with its own past."
             }
             Kind::Bounded | Kind::Logistic => {
                 "The gap between the two lines bounds the mean forgetting from above."

@@ -182,7 +182,7 @@ fn linear_discriminants_say_that_fronts_are_of_a_stand_in() {
     assert_whole(&html);
     assert_eq!(html.matches("least squares on 0/1 class indicators").count(), 2);
     assert!(html.contains("they have no standard errors"));
-    assert!(!html.contains("% of its loss"), "a density has no zero to take shares from");
+    assert!(!html.contains("% of its loss"), "the level of the loss is the number of features");
     assert!(html.contains("Class <bdi>class 3</bdi>"));
 }
 

@@ -106,8 +106,9 @@ fn golden_discriminants_are_the_oracles_up_to_a_common_shift() {
     }
 }
 
-/// LDA the slow way: means and scatter over raw rows, then Gauss elimination. Shares no code.
-fn brute_force_proba(rows: &Data, probe: &[f64], s: f64) -> Vec<f64> {
+/// LDA the slow way: means and scatter over raw rows, then Gauss elimination. Shares no code. For each probe the scores
+/// `log π_k − ½ ‖x − μ_k‖²` of all classes, in alphabetical order.
+fn brute_force_scores(rows: &Data, probe: &[f64], s: f64) -> Vec<Vec<f64>> {
     let mut classes = rows.y.clone();
     classes.sort_unstable();
     classes.dedup();
@@ -139,16 +140,18 @@ fn brute_force_proba(rows: &Data, probe: &[f64], s: f64) -> Vec<f64> {
             }
         }
     }
+    let score = |row: &[f64], k: usize| {
+        let e: Vec<f64> = keep.iter().zip(&means[k]).map(|(&j, m)| row[j] - m).collect();
+        let solved = gauss(cov.clone(), e.clone());
+        let square: f64 = e.iter().zip(&solved).map(|(a, b)| a * b).sum();
+        (of(k).len() as f64 / x.len() as f64).ln() - square / 2.0
+    };
+    probe.chunks(D).map(|row| (0..classes.len()).map(|k| score(row, k)).collect()).collect()
+}
+
+fn brute_force_proba(rows: &Data, probe: &[f64], s: f64) -> Vec<f64> {
     let mut out = Vec::new();
-    for row in probe.chunks(D) {
-        let scores: Vec<f64> = (0..classes.len())
-            .map(|k| {
-                let e: Vec<f64> = keep.iter().zip(&means[k]).map(|(&j, m)| row[j] - m).collect();
-                let solved = gauss(cov.clone(), e.clone());
-                let square: f64 = e.iter().zip(&solved).map(|(a, b)| a * b).sum();
-                (of(k).len() as f64 / x.len() as f64).ln() - square / 2.0
-            })
-            .collect();
+    for scores in brute_force_scores(rows, probe, s) {
         let top = scores.iter().copied().fold(f64::MIN, f64::max);
         let sum: f64 = scores.iter().map(|v| (v - top).exp()).sum();
         out.extend(scores.iter().map(|v| (v - top).exp() / sum));
@@ -262,7 +265,7 @@ fn gaussian_forgetting_is_the_excess_of_the_joint_likelihood() {
         let r = &task.report;
         let forgetting = r.forgetting.unwrap();
         assert!(forgetting > 0.0 && r.guaranteed && r.bound == r.forgetting);
-        assert!((r.loss.unwrap() - r.min_loss - forgetting).abs() < 1e-12);
+        assert!((r.loss.unwrap() - r.min_loss.unwrap() - forgetting).abs() < 1e-12);
         mean += r.weight * forgetting;
     }
     assert!((model.mean_forgetting().unwrap() - mean).abs() < 1e-12);
@@ -270,6 +273,33 @@ fn gaussian_forgetting_is_the_excess_of_the_joint_likelihood() {
     let alone = learned(&settings(ClassLoss::Gaussian), &[("1", &one)]);
     assert!(alone.mean_forgetting().unwrap() < 1e-12);
     assert_eq!(tasks[0].counts, [("a".to_owned(), 20.0), ("b".to_owned(), 20.0)]);
+}
+
+#[test]
+fn the_gaussian_loss_is_not_negative_and_does_not_depend_on_units() {
+    let parts = [data(40, &["a", "b"], 1), data(25, &["b", "c"], 2)];
+    let names = ["1", "2"];
+    // Small units made the density of a row, and with it its logarithm, as large as one liked.
+    for units in [[1.0; D], [1e-9; D], [1e6, 1e-4, 3.0, 1e-12]] {
+        let scale = |part: &Data| Data {
+            x: part.x.iter().enumerate().map(|(i, v)| v * units[i % D]).collect(),
+            y: part.y.clone(),
+        };
+        let scaled = [scale(&parts[0]), scale(&parts[1])];
+        let with = settings(ClassLoss::Gaussian);
+        let model = learned(&with, &[(names[0], &scaled[0]), (names[1], &scaled[1])]);
+        let s = model.gaussian().unwrap().shrinkage();
+        let all = joined(&[&parts[0], &parts[1]]);
+        for (task, part) in model.tasks().unwrap().iter().zip(&parts) {
+            let scores = brute_force_scores(&all, &part.x, s);
+            let own = |label: &str| usize::from(label.as_bytes()[0] - b'a');
+            let sum: f64 = scores.iter().zip(&part.y).map(|(all, label)| -all[own(label)]).sum();
+            let truth = sum / part.y.len() as f64;
+            let loss = task.report.loss.unwrap();
+            assert!((loss - truth).abs() < 1e-9 * truth, "{units:?}: {loss} is not {truth}");
+            assert!(truth > 0.0 && task.report.min_loss.unwrap() > 0.0);
+        }
+    }
 }
 
 #[test]

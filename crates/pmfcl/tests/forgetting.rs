@@ -51,7 +51,7 @@ proptest! {
             // Rounding of two sums of squares of this size.
             let allowed = 1e-12 * squares / n;
             prop_assert!((report.loss.unwrap() - squares / (2.0 * n)).abs() <= allowed);
-            prop_assert!((report.min_loss - least / (2.0 * n)).abs() <= allowed);
+            prop_assert!((report.min_loss.unwrap() - least / (2.0 * n)).abs() <= allowed);
             let forgetting = (squares - least) / (2.0 * n);
             prop_assert!((report.forgetting.unwrap() - forgetting).abs() <= allowed);
             prop_assert!((report.mse.unwrap()[0] - squares / n).abs() <= allowed);

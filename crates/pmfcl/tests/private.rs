@@ -2,7 +2,9 @@
 //! the fit.
 
 use pmfcl::federated::{Agreement, Refused, Rules, Server, Update};
-use pmfcl::private::{Account, Bounds, Budget, Clipped, NEIGHBOURS, Noise, rehearse, release};
+use pmfcl::private::{
+    Account, Bounds, Budget, Clipped, NEIGHBOURS, Noise, Scaled, rehearse, release,
+};
 use pmfcl::summary::Products;
 use pmfcl::{Basis, Design, Error, Penalty, Rows, Settings, Summary, Theta, solve};
 use pmfcl_oracle::Draw;
@@ -540,4 +542,22 @@ fn the_documents_show_what_the_example_prints() {
     for line in one_sample::lines().unwrap() {
         assert!(page.contains(&line), "docs/privacy.md lacks `{line}`");
     }
+}
+
+#[test]
+fn rows_over_a_bound_are_counted_and_rows_at_it_are_not() {
+    let bounds = Bounds::new(5.0, 2.0).unwrap();
+    let mut sums = Clipped::new(design(2, true), 1, bounds).unwrap();
+    // Norms of the features 5, 10, 1, 10; of the targets 2, 1, 3, 4.
+    let x = [3.0, 4.0, 6.0, -8.0, 1.0, 0.0, 0.0, 10.0];
+    let y = [-2.0, 1.0, 3.0, -4.0];
+    sums.add(Rows::new(&x, 2).unwrap(), Rows::new(&y, 1).unwrap()).unwrap();
+    let once = Scaled { rows: 4, features: 2, targets: 2, either: 3 };
+    assert_eq!(sums.scaled(), once);
+    let twice = Scaled { rows: 8, features: 4, targets: 4, either: 6 };
+    assert_eq!(sums.merge(&sums).unwrap().scaled(), twice);
+    // What is refused is not counted.
+    let bad = [f64::NAN, 1.0];
+    assert!(sums.add(Rows::new(&bad, 2).unwrap(), Rows::new(&[9.0], 1).unwrap()).is_err());
+    assert_eq!(sums.scaled(), once);
 }

@@ -3,8 +3,13 @@
 use anyhow::{Result, bail};
 use clap::Args;
 use pmfcl::federated::{Agreement, Goal};
-use pmfcl::private::{Account, Bounds, Budget, Clipped, Noise, release};
+use pmfcl::private::{Account, Bounds, Budget, Clipped, Noise, Scaled, release};
 use pmfcl::{Rows, Summary};
+
+/// Share of rows over the bounds from which it is said.
+const TELLING: f64 = 0.1;
+/// Share of rows over the bounds from which the result would be useless.
+const MOST: f64 = 0.5;
 
 #[derive(Debug, Args)]
 pub(super) struct Privacy {
@@ -44,12 +49,13 @@ impl Privacy {
         Ok(())
     }
 
-    /// The private summary of a client's rows; none where nothing was asked for.
+    /// The private summary of a client's rows; none where nothing was asked for. `clipping` counts rows over the bounds.
     pub(super) fn summary(
         &self,
         agreement: &Agreement,
         x: Rows<'_>,
         y: Rows<'_>,
+        clipping: &mut Scaled,
     ) -> Result<Option<Summary>> {
         let (Some(budget), Some(bx), Some(by)) = (self.budget()?, self.clip_x, self.clip_y) else {
             return Ok(None);
@@ -57,7 +63,41 @@ impl Privacy {
         let bounds = Bounds::new(bx, by)?;
         let mut clipped = Clipped::new(agreement.design().clone(), y.width(), bounds)?;
         clipped.add(x, y)?;
+        *clipping += clipped.scaled();
         Ok(Some(release(&clipped, budget, &mut Noise::from_system()?)?.summary()?))
+    }
+
+    /// What the bounds did to the rows, in words where it matters.
+    ///
+    /// # Errors
+    /// Where they changed most rows: a model of what is left says nothing of the data.
+    pub(super) fn clipping_note(&self, clipping: Scaled) -> Result<Option<String>> {
+        let share = |rows: u64| rows as f64 / clipping.rows.max(1) as f64;
+        if share(clipping.either) <= TELLING {
+            return Ok(None);
+        }
+        let bound = |flag: &str, bound: Option<f64>, what: &str, rows: u64| {
+            let percent = 100.0 * share(rows);
+            bound.filter(|_| rows > 0).map(|bound| {
+                format!("{percent:.1} % of the rows have {what} of a norm above {flag} {bound}")
+            })
+        };
+        let found: Vec<String> = [
+            bound("--clip-x", self.clip_x, "features", clipping.features),
+            bound("--clip-y", self.clip_y, "targets", clipping.targets),
+        ]
+        .into_iter()
+        .flatten()
+        .collect();
+        let found = found.join(", and ");
+        let remedy = "Divide the columns by ranges known without the data, or give larger bounds (with more noise).";
+        let caveat = "This share is counted from the rows and is not private; it is printed because this is a simulation on rows of one's own.";
+        if share(clipping.either) > MOST {
+            bail!(
+                "--private: {found}; scaled down to it, they say little of the data. {remedy} {caveat}"
+            );
+        }
+        Ok(Some(format!("clipped: {found}, and were scaled down to it. {remedy} {caveat}")))
     }
 
     /// What was promised, in words.

@@ -181,6 +181,16 @@ impl Stage {
         }
     }
 
+    /// [`Self::error`] of those outputs that are for rows of one step; not a number where there are none.
+    pub(super) fn error_of_step(&self, outputs: &[f64], rows: &[usize], step: usize) -> f64 {
+        let width = outputs.len() / rows.len().max(1);
+        let of_step = rows.iter().enumerate().filter(|(_, row)| self.step[**row] == step);
+        let (places, rows): (Vec<usize>, Vec<usize>) = of_step.unzip();
+        let outputs: Vec<f64> =
+            places.iter().flat_map(|&i| &outputs[i * width..(i + 1) * width]).copied().collect();
+        self.error(&outputs, &rows)
+    }
+
     /// The error of outputs: root of the mean square, or the share of rows of another class. Outputs of classes are codes.
     pub(super) fn error(&self, outputs: &[f64], rows: &[usize]) -> f64 {
         let truth = self.values(rows);

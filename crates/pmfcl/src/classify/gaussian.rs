@@ -52,7 +52,6 @@ pub struct Gaussian {
     active: Vec<usize>,
     inverse: Vec<f64>,
     root: Root,
-    log_det: f64,
     rank: usize,
 }
 
@@ -111,7 +110,6 @@ impl Gaussian {
             Shrinkage::Ridge(s) => (1.0, s),
         };
         let root = Root::of(&scaled, keep, add)?;
-        let log_det = root.log_det() + scales.iter().map(|v| v.ln()).sum::<f64>();
         let mut model = Self {
             theta: Theta::zeros(d + 1, scatter.counts.len()),
             priors: scatter.counts.iter().map(|c| c / scatter.n).collect(),
@@ -120,7 +118,6 @@ impl Gaussian {
             active,
             inverse,
             root,
-            log_det,
             rank: pooled.rank(),
         };
         model.discriminants(&scatter);
@@ -186,8 +183,8 @@ impl Gaussian {
         (0..self.means.nrows()).map(|j| self.means[(j, k)]).collect()
     }
 
-    /// The mean negative joint log-likelihood of a task under this model, and what of it is forgetting;
-    /// see [`super::Classifier::tasks`]. `None` where a class of the task has no share in the model.
+    /// The loss of this model on a task, and what of it is forgetting; see [`super::Classifier::tasks`].
+    /// `None` where a class of the task has no share in the model.
     pub(super) fn on_task(&self, task: &Summary) -> Result<Option<(f64, f64)>> {
         let own = Scatter::of(task)?;
         let shares: Vec<f64> = own.counts.iter().map(|c| c / own.n).collect();
@@ -209,8 +206,7 @@ impl Gaussian {
             entropy -= share * share.ln();
         }
         let spread = self.whiten(&own.within.transpose().to_owned()).squared_norm_l2() / own.n;
-        let constant = self.active.len() as f64 * std::f64::consts::TAU.ln() + self.log_det;
-        let least = f64::midpoint(constant, spread) + entropy;
+        let least = spread / 2.0 + entropy.max(0.0);
         Ok(Some((least + forgetting.max(0.0), forgetting.max(0.0))))
     }
 }
@@ -246,13 +242,6 @@ impl Root {
             v: svd.V().subcols(0, rank).to_owned(),
             lambda: (0..rank).map(|i| svd.S()[i] * keep.sqrt()).collect(),
         })
-    }
-
-    fn log_det(&self) -> f64 {
-        match self {
-            Self::Triangle(l) => (0..l.ncols()).map(|i| 2.0 * l[(i, i)].abs().ln()).sum(),
-            Self::Spectral { lambda, .. } => lambda.iter().map(|l| 2.0 * l.ln()).sum(),
-        }
     }
 
     /// `L⁻ᵀ v`

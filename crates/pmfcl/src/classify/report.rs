@@ -1,10 +1,15 @@
 //! What each task lost, and what it has.
 
+use std::collections::HashMap;
 use std::sync::OnceLock;
 
-use super::{ClassLoss, Classifier, Gaussian};
+use super::{ClassLoss, Classifier, Gaussian, Note};
 use crate::error::{Error, Result};
 use crate::learner::TaskReport;
+
+/// The [`Classifier::missing_class_share`] from which log-loss is worth a warning: 7 % cost four points of accuracy where it was
+/// measured, 48 % cost fifteen (`docs/choosing.md`, WISDM by users and by classes).
+const MUCH_MISSING: f64 = 0.2;
 
 /// A task of a classifier as it stands now.
 #[derive(Debug, Clone, PartialEq)]
@@ -23,12 +28,14 @@ impl Classifier {
     /// The loss is the one the classifier minimises, so forgetting means something different for each:
     ///
     /// * `squared`: half the squared error of the 0/1 targets; exact, as for regression.
-    /// * `gaussian`: the mean negative joint log-likelihood `−log p(x, y)`. `min_loss` is the least any
-    ///   class means and class shares reach *under the covariance of the current model* (with the
-    ///   covariance free too there is no least: it is −∞ for a task with fewer rows than features). So
-    ///   `forgetting = ½ Σ_k π_tk ‖μ_tk − μ_k‖²_{Σ⁻¹} + KL(π_t ‖ π)`: how far means and shares have moved
-    ///   from the task's own. Exact and never negative. `None` where the preference leaves a class of the
-    ///   task without weight, and in folded memory.
+    /// * `gaussian`: the mean of `½ ‖x − μ_y‖²_{Σ⁻¹} − log π_y`, half the squared Mahalanobis distance of a row
+    ///   to the mean of its class plus the log-loss of the class shares. That is `−log p(x, y)` less
+    ///   `½ log det 2πΣ`, which is common to all rows and tasks and is all that the features' units enter: a
+    ///   density has no least value, this loss is never negative. `min_loss` is the least any class means
+    ///   and class shares reach *under the covariance of the current model* (with the covariance free too
+    ///   there is no least). So `forgetting = ½ Σ_k π_tk ‖μ_tk − μ_k‖²_{Σ⁻¹} + KL(π_t ‖ π)`: how far means
+    ///   and shares have moved from the task's own. All three are exact. `None` where the preference leaves
+    ///   a class of the task without weight, and in folded memory.
     ///
     /// * `logistic`: mean log-loss, which the summaries only bound. `loss` and `forgetting` are not known;
     ///   `bound` is an upper bound on the forgetting, proved where `guaranteed` says so: the quadratic at
@@ -53,7 +60,7 @@ impl Classifier {
                 report.loss = known.map(|(loss, _)| loss);
                 report.forgetting = known.map(|(_, forgetting)| forgetting);
                 report.bound = report.forgetting;
-                report.min_loss = known.map_or(f64::NAN, |(loss, forgetting)| loss - forgetting);
+                report.min_loss = known.map(|(loss, forgetting)| (loss - forgetting).max(0.0));
                 report.guaranteed = true;
                 (report.mse, report.r2) = (None, None);
             }
@@ -64,9 +71,11 @@ impl Classifier {
                 (report.loss, report.forgetting) = (None, None);
                 (report.mse, report.r2) = (None, None);
                 report.guaranteed = self.settings.curvature.guaranteed();
-                report.bound = match self.summaries() {
-                    Some(summaries) => Some((summaries[t].loss(theta)? - report.min_loss).max(0.0)),
-                    None => None,
+                report.bound = match (self.summaries(), report.min_loss) {
+                    (Some(summaries), Some(least)) => {
+                        Some((summaries[t].loss(theta)? - least).max(0.0))
+                    }
+                    _ => None,
                 };
             }
         }
@@ -79,6 +88,41 @@ impl Classifier {
             }
         };
         Ok(reports.into_iter().map(with_note).collect())
+    }
+
+    /// What `logistic` makes of tasks that lack many classes, for people; `None` where they do not, and for other losses.
+    pub fn missing_classes_note(&self) -> Option<String> {
+        let share = self.missing_class_share();
+        (self.settings.loss == ClassLoss::Logistic && share > MUCH_MISSING).then(|| {
+            format!(
+                "On average a task lacks the classes of {:.0} % of all rows: bounds of log-loss cannot take back what a \
+                 task says of classes it has not seen, and the model may be far from joint training. The gaussian \
+                 loss equals joint training whatever classes a task has.",
+                100.0 * share
+            )
+        })
+    }
+
+    /// How much of the data is of classes that a task lacks: the share of all samples that is of other classes than the
+    /// task's, averaged over tasks by their samples. 0 where every task has all classes.
+    ///
+    /// Under `logistic` a task says "never" of a class it lacks, and no other task's bound takes that back: where this
+    /// share is large the model is far from joint training. `gaussian` and `squared` are exact whatever it is.
+    pub fn missing_class_share(&self) -> f64 {
+        let mut totals: HashMap<&str, f64> = HashMap::new();
+        // In the order of the tasks, so that the sum has the same bits every time.
+        let notes = || self.learner.names().filter_map(|name| self.notes.get(name));
+        for (class, samples) in notes().flat_map(|note| &note.counts) {
+            *totals.entry(class).or_default() += samples;
+        }
+        let all: f64 = self.classes.iter().filter_map(|class| totals.get(class.as_str())).sum();
+        let missing = |note: &Note| -> f64 {
+            let own: f64 = note.counts.iter().map(|(_, samples)| samples).sum();
+            let has = note.counts.iter().filter(|(_, samples)| *samples > 0.0);
+            let covered: f64 = has.filter_map(|(class, _)| totals.get(class.as_str())).sum();
+            own * (all - covered).max(0.0)
+        };
+        if all > 0.0 { notes().map(missing).sum::<f64>() / (all * all) } else { 0.0 }
     }
 
     /// `Σ α_t F_t`: the weighted mean forgetting; for `logistic` the mean of the bounds on it.

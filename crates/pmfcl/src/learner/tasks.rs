@@ -18,8 +18,9 @@ pub struct TaskReport {
     pub weight: f64,
     /// Bytes of its summary.
     pub bytes: usize,
-    /// The least loss any model has on it.
-    pub min_loss: f64,
+    /// The least loss any model has on it; for log-loss a certified lower bound of that. `None` where a classifier
+    /// does not know it any more (gaussian in folded memory).
+    pub min_loss: Option<f64>,
     /// The loss of the current model on it. `None` where only a bound is known, or in folded memory.
     pub loss: Option<f64>,
     /// `loss − min_loss`: what the current model has forgotten of it. `None` as above.
@@ -49,7 +50,7 @@ impl Learner {
             rank: e.rank,
             weight: share / sum,
             bytes: e.bytes,
-            min_loss: e.min_loss,
+            min_loss: Some(e.min_loss),
             loss: None,
             forgetting: None,
             bound: None,
@@ -77,8 +78,11 @@ impl Learner {
         for (t, report) in reports.iter_mut().enumerate() {
             if let Some(s) = summaries.map(|s| &s[t]) {
                 let loss = s.loss(theta)?;
-                report.bound =
-                    Some(if exact { s.forgetting(theta)? } else { loss - report.min_loss });
+                report.bound = Some(if exact {
+                    s.forgetting(theta)?
+                } else {
+                    loss - self.register[t].min_loss
+                });
                 if exact {
                     report.loss = Some(loss);
                     report.forgetting = report.bound;

@@ -38,24 +38,29 @@ impl Bounds {
         self.y
     }
 
-    pub(super) fn clip_x(&self, row: &mut [f64]) {
-        clip(row, self.x * (1.0 - MARGIN));
+    /// Whether the features were longer than the bound.
+    pub(super) fn clip_x(&self, row: &mut [f64]) -> bool {
+        clip(row, self.x)
     }
 
-    pub(super) fn clip_y(&self, row: &mut [f64]) {
-        clip(row, self.y * (1.0 - MARGIN));
+    /// Whether the targets were longer than the bound.
+    pub(super) fn clip_y(&self, row: &mut [f64]) -> bool {
+        clip(row, self.y)
     }
 }
 
-/// Scales finite numbers down to a norm of `limit`; shorter rows are left as they are.
-fn clip(row: &mut [f64], limit: f64) {
+/// Scales finite numbers down to a norm just below `bound`; shorter rows are left as they are. Whether they were longer than the bound
+/// itself: rows made to have that norm lose the margin alone.
+fn clip(row: &mut [f64], bound: f64) -> bool {
+    let limit = bound * (1.0 - MARGIN);
     let largest = row.iter().fold(0.0, |a: f64, v| a.max(v.abs()));
     if largest <= 0.0 {
-        return;
+        return false;
     }
     // Relative to the largest, so that nothing overflows.
     let root = row.iter().map(|v| (v / largest) * (v / largest)).sum::<f64>().sqrt();
     if largest * root > limit {
         row.iter_mut().for_each(|v| *v = (*v / largest) * (limit / root));
     }
+    largest * root > bound * (1.0 + MARGIN)
 }

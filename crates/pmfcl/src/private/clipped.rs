@@ -48,13 +48,37 @@ impl Piece {
     }
 }
 
+/// How many rows were longer than a bound and were scaled down.
+///
+/// These counts are not private: they are for whoever holds the rows, to see whether the bounds suit them, and must not be sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Scaled {
+    /// Rows added.
+    pub rows: u64,
+    /// Rows whose features were scaled down.
+    pub features: u64,
+    /// Rows whose targets were scaled down.
+    pub targets: u64,
+    /// Rows of which either was.
+    pub either: u64,
+}
+
+impl std::ops::AddAssign for Scaled {
+    fn add_assign(&mut self, other: Self) {
+        self.rows += other.rows;
+        self.features += other.features;
+        self.targets += other.targets;
+        self.either += other.either;
+    }
+}
+
 /// Sums of clipped rows, as exact integers. They are not private: noise is added by [`release`](super::release()).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Clipped {
     design: Design,
     targets: usize,
     bounds: Bounds,
-    rows: u64,
+    scaled: Scaled,
     pieces: Vec<Piece>,
     /// Of every piece but `λ_min`, on the rows' grid.
     sums: Vec<Vec<i128>>,
@@ -93,7 +117,7 @@ impl Clipped {
             pieces.push(Piece::new("Σy", p, spare, by));
         }
         let sums = pieces.iter().map(|piece| vec![0; piece.count]).collect();
-        Ok(Self { design, targets, bounds, rows: 0, pieces, sums })
+        Ok(Self { design, targets, bounds, scaled: Scaled::default(), pieces, sums })
     }
 
     /// Adds rows, each scaled down to the bounds.
@@ -111,13 +135,14 @@ impl Clipped {
                 return Err(Error::Shape { what, unit, expected, found });
             }
         }
-        if (self.rows + x.len() as u64) as f64 * m as f64 > MOST_CELLS {
+        if (self.scaled.rows + x.len() as u64) as f64 * m as f64 > MOST_CELLS {
             return Err(Error::Unsupported {
                 operation: "a private sum of so many rows",
                 reason: "the least eigenvalue would lose the digits the guarantee counts on; split the task".to_owned(),
             });
         }
         let mut sums = self.sums.clone();
+        let mut scaled = self.scaled;
         let mut design = vec![0.0; CHUNK.min(x.len()) * m];
         let mut target = vec![0.0; p];
         for from in (0..x.len()).step_by(CHUNK) {
@@ -125,23 +150,23 @@ impl Clipped {
             let design = &mut design[..rows * m];
             self.design
                 .write(&x, from, design, m, None)
-                .map_err(|e| Error::Basis(e).shifted(self.rows + from as u64))?;
+                .map_err(|e| Error::Basis(e).shifted(self.scaled.rows + from as u64))?;
             for (i, row) in design.chunks_exact_mut(m).enumerate() {
                 target.iter_mut().enumerate().for_each(|(k, v)| *v = y.get(from + i, k));
-                let at = self.rows + (from + i) as u64;
+                let at = self.scaled.rows + (from + i) as u64;
                 finite("feature", at, &row[usize::from(self.design.intercept())..])?;
                 finite("target", at, &target)?;
-                self.add_row(row, &mut target, &mut sums);
+                scaled += self.add_row(row, &mut target, &mut sums);
             }
         }
         self.sums = sums;
-        self.rows += x.len() as u64;
+        self.scaled = scaled;
         Ok(())
     }
 
-    fn add_row(&self, x: &mut [f64], y: &mut [f64], sums: &mut [Vec<i128>]) {
-        self.bounds.clip_x(&mut x[usize::from(self.design.intercept())..]);
-        self.bounds.clip_y(y);
+    fn add_row(&self, x: &mut [f64], y: &mut [f64], sums: &mut [Vec<i128>]) -> Scaled {
+        let long_x = self.bounds.clip_x(&mut x[usize::from(self.design.intercept())..]);
+        let long_y = self.bounds.clip_y(y);
         // Towards zero: a contribution cut off is never longer than it was.
         let cut = |value: f64, step: f64| i128::from((value / step) as i64);
         let step = self.pieces[XX].fine();
@@ -167,6 +192,12 @@ impl Clipped {
                 sums[Y][k] += cut(*v, self.pieces[Y].fine());
             }
         }
+        Scaled {
+            rows: 1,
+            features: u64::from(long_x),
+            targets: u64::from(long_y),
+            either: u64::from(long_x || long_y),
+        }
     }
 
     /// The sums of both, to the last bit those of all rows in one place. For a server that is trusted with sums and adds
@@ -187,7 +218,7 @@ impl Clipped {
         for (mine, theirs) in both.sums.iter_mut().zip(&other.sums) {
             mine.iter_mut().zip(theirs).for_each(|(a, b)| *a += b);
         }
-        both.rows += other.rows;
+        both.scaled += other.scaled;
         Ok(both)
     }
 
@@ -204,6 +235,11 @@ impl Clipped {
     /// The bounds.
     pub fn bounds(&self) -> Bounds {
         self.bounds
+    }
+
+    /// How many rows the bounds have scaled down. Not private.
+    pub fn scaled(&self) -> Scaled {
+        self.scaled
     }
 
     pub(super) fn pieces(&self) -> &[Piece] {

@@ -50,7 +50,7 @@ mod release;
 pub use account::Account;
 pub use bounds::Bounds;
 pub use budget::Budget;
-pub use clipped::Clipped;
+pub use clipped::{Clipped, Scaled};
 pub use noise::Noise;
 #[cfg(feature = "seeded-noise")]
 pub use release::rehearse;
