@@ -34,7 +34,8 @@ class ContinualRegressor(MultiOutputMixin, RegressorMixin, Continual):
     prefer : "samples", "equal" or "decay:G", default "samples"
         How tasks are weighed: by their samples (joint training), all the same, or G times less with every newer task. Called
         on a fitted model, it weighs them otherwise in hindsight: ``model.prefer("equal")``,
-        ``model.prefer({"a": 0.7, "b": 0.3})``, ``model.prefer(budget={"a": 0.02})`` (a may lose at most 0.02).
+        ``model.prefer({"a": 0.7, "b": 0.3})``, ``model.prefer(budget={"a": 0.02})`` (a may lose at most 0.02; a
+        ``ValueError`` with the least that is possible where no weights keep it).
     threads : int, default None
         Threads to use; None is all. Results do not depend on it.
 

@@ -1,5 +1,7 @@
 """Tasks, forgetting, fronts, another preference, unlearning, merging: all from the summaries."""
 
+import re
+
 import numpy as np
 import pytest
 from conftest import learned, stacked
@@ -64,7 +66,7 @@ def test_preferences_in_hindsight(months):
     model.prefer("samples")
     allowed = model.forgetting_["t0"] / 2
     model.prefer(budget={"t0": allowed})
-    assert model.forgetting_["t0"] <= allowed * (1 + 1e-6)
+    assert model.forgetting_["t0"] <= allowed * (1 + 1e-9)
     for wrong in ({}, {"preference": "equal", "t0": 1.0}):
         with pytest.raises(ValueError, match="one way"):
             model.prefer(*([wrong.pop("preference")] if "preference" in wrong else []), **wrong)
@@ -72,6 +74,31 @@ def test_preferences_in_hindsight(months):
         model.prefer("nonsense")
     with pytest.raises(ValueError, match="no task is named `t9`"):
         model.prefer(t9=1.0)
+
+
+@pytest.mark.parametrize("ridge", ["auto", 0.0, 0.5])
+@pytest.mark.parametrize("share", [0.5, 0.1, 0.01, 1e-3])
+def test_a_budget_is_kept_or_refused_with_the_least_possible(months, ridge, share):
+    model = learned(ContinualRegressor(ridge=ridge), months)
+    before = model.coef_.copy()
+    allowed = share * model.forgetting_["t0"]
+    try:
+        model.prefer(budget={"t0": allowed})
+    except ValueError as refused:
+        np.testing.assert_array_equal(model.coef_, before)
+        least = float(re.search(r"can lose is ([0-9.e-]+),", str(refused)).group(1))
+        assert least > allowed
+        # As the only task that counts, it loses about as little.
+        alone = learned(ContinualRegressor(ridge=ridge), months[:1])
+        assert least <= alone.forgetting_["t0"] * (1 + 1e-6)
+        allowed = least * (1 + 1e-6)
+        model.prefer(budget={"t0": allowed})
+    assert model.forgetting_["t0"] <= allowed * (1 + 1e-9)
+    # From the rows: the loss of the model less the least there is.
+    X, y = months[0]
+    own = LinearRegression().fit(X, y)
+    lost = (np.mean((model.predict(X) - y) ** 2) - np.mean((own.predict(X) - y) ** 2)) / 2
+    assert lost == pytest.approx(model.forgetting_["t0"], rel=1e-6, abs=1e-12 * np.mean(y**2))
 
 
 def test_another_ridge_without_data(months):

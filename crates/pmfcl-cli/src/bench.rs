@@ -30,8 +30,12 @@ enum What {
     Conditioning,
     /// Numbers kept, growth over tasks, peak while summarizing a million rows.
     Memory,
-    /// The cost of one more task, and of a point of the front.
-    Scaling,
+    /// The cost of one more task, in memory and in a file, and of a point of the front.
+    Scaling {
+        /// How many tasks are learned one after the other; a tenth of them into a file.
+        #[arg(long, default_value_t = 100_000, value_name = "N")]
+        tasks: usize,
+    },
     /// Learning a wide Parquet and CSV file against reading it; needs Python with pyarrow and Polars.
     Reading {
         #[command(flatten)]
@@ -70,7 +74,12 @@ impl Bench {
                 footprint::entries()?,
                 footprint::growth()?,
             ],
-            What::Scaling => vec![scaling::next_task(100)?, scaling::front_point(100)?],
+            What::Scaling { tasks } => vec![
+                scaling::next_task(100)?,
+                scaling::many_tasks(*tasks)?,
+                throughput::many_tasks(tasks / 10)?,
+                scaling::front_point(100)?,
+            ],
             What::Reading { turns, data } => throughput::run(turns.turns, data.as_deref())?,
             What::Pmnist(digits) => digits.run(Benchmark::Permuted, threads)?,
             What::Rmnist(digits) => digits.run(Benchmark::Rotated, threads)?,

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
-use pmfcl::{Error, Learner, MemoryKind, Preference, Ridge, pareto};
-use pmfcl_file::{Access, Change, Learned, Model, Store, Word};
+use pmfcl::{Error, MemoryKind, Preference, Ridge};
+use pmfcl_file::{Access, Change, Learned, Store, Word};
 use pmfcl_ingest::{Wish, summarize_again};
 use pmfcl_lab::Table;
 
@@ -35,7 +35,8 @@ pub(crate) struct Prefer {
     /// A task counts G times less with every task after it.
     #[arg(long, value_name = "G", group = "way")]
     decay: Option<f64>,
-    /// The most a task may lose; several with commas. The others count as they do now.
+    /// The most a task may lose; several with commas. The others keep their proportions. A budget that no weights keep is
+    /// refused with the least the task can lose.
     #[arg(long, value_name = "TASK=LOSS", value_delimiter = ',', group = "way")]
     budget: Vec<String>,
     /// Another ridge.
@@ -48,18 +49,14 @@ impl Prefer {
         let (mut store, mut model) = Store::open(&self.model, Access::Write)?;
         store.load(&mut model)?;
         let before = task_reports(&model)?;
-        let preference = self.preference(&model)?;
-        if preference.is_none() && self.ridge.is_none() {
+        let preference = self.preference()?;
+        let budgets = pairs(&self.budget)?;
+        if preference.is_none() && budgets.is_empty() && self.ridge.is_none() {
             bail!(
                 "say how to weigh the tasks: TASK=WEIGHT …, --samples, --equal, --decay G, --budget TASK=LOSS, or --ridge X"
             );
         }
-        if let Some(preference) = preference {
-            match &mut model.learned {
-                Learned::Regression(learner) => learner.prefer(preference).map(|_| ())?,
-                Learned::Classification(classifier) => classifier.prefer(preference)?,
-            }
-        }
+        // The ridge first: budgets are kept under the one that the model will have.
         if let Some(ridge) = self.ridge {
             let standardize = model.learner().settings().standardize;
             match &mut model.learned {
@@ -67,6 +64,18 @@ impl Prefer {
                     learner.set_ridge(ridge, standardize).map(|_| ())?;
                 }
                 Learned::Classification(classifier) => classifier.set_ridge(ridge, standardize)?,
+            }
+        }
+        if let Some(preference) = preference {
+            match &mut model.learned {
+                Learned::Regression(learner) => learner.prefer(preference).map(|_| ())?,
+                Learned::Classification(classifier) => classifier.prefer(preference)?,
+            }
+        }
+        if !budgets.is_empty() {
+            match &mut model.learned {
+                Learned::Regression(learner) => learner.prefer_budgets(&budgets).map(|_| ())?,
+                Learned::Classification(classifier) => classifier.prefer_budgets(&budgets)?,
             }
         }
         store.commit(&mut model, Change::Solution)?;
@@ -82,7 +91,7 @@ impl Prefer {
         answer(&document(&model, &after), &table.text())
     }
 
-    fn preference(&self, model: &Model) -> Result<Option<Preference>> {
+    fn preference(&self) -> Result<Option<Preference>> {
         if self.samples {
             return Ok(Some(Preference::Samples));
         }
@@ -91,9 +100,6 @@ impl Prefer {
         }
         if let Some(g) = self.decay {
             return Ok(Some(Preference::Decay(g)));
-        }
-        if !self.budget.is_empty() {
-            return budgeted(model.learner(), &pairs(&self.budget)?).map(Some);
         }
         if self.weights.is_empty() {
             return Ok(None);
@@ -114,30 +120,6 @@ fn pairs(list: &[String]) -> Result<Vec<(String, f64)>> {
             Ok((name.to_owned(), value))
         })
         .collect()
-}
-
-/// The weights under which no budgeted task loses more than its budget.
-fn budgeted(learner: &Learner, budgets: &[(String, f64)]) -> Result<Preference> {
-    let names: Vec<&str> = learner.names().collect();
-    let mut places = Vec::with_capacity(budgets.len());
-    for (name, budget) in budgets {
-        let at = names.iter().position(|n| n == name).ok_or_else(|| Error::UnknownTask {
-            name: name.clone(),
-            known: names.iter().take(8).map(|n| format!("`{n}`")).collect::<Vec<_>>().join(", "),
-        })?;
-        places.push((at, *budget));
-    }
-    let Some(summaries) = learner.summaries() else {
-        bail!(
-            "a budget needs the summaries of single tasks, which compact memory has merged; use the ledger"
-        );
-    };
-    let tasks: Vec<_> = summaries.iter().collect();
-    let alpha: Vec<f64> = learner.tasks()?.iter().map(|t| t.weight).collect();
-    let chosen = pareto::budget(&tasks, &alpha, &places, learner.settings().intercept)?;
-    let sum: f64 = chosen.alpha.iter().sum();
-    let list = names.iter().zip(&chosen.alpha).map(|(n, a)| ((*n).to_owned(), a / sum));
-    Ok(Preference::Chosen(list.collect()))
 }
 
 /// Remove a task exactly, as if it had never been learned.

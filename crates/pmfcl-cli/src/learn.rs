@@ -1,5 +1,6 @@
 //! `pmfcl learn`: every file a task.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
@@ -381,13 +382,14 @@ impl Creation {
 
 /// A name that is taken is told before anything is read.
 fn check_names(jobs: &[Job], model: &Model) -> Result<()> {
-    for (i, (name, _)) in jobs.iter().enumerate() {
-        if jobs[..i].iter().any(|(other, _)| other == name) {
+    let mut seen = HashSet::with_capacity(jobs.len());
+    for (name, _) in jobs {
+        if !seen.insert(name) {
             bail!(
                 "two of the files would be the task `{name}`; learn one of them alone with --name"
             );
         }
-        if model.learner().names().any(|known| known == name) {
+        if model.learner().contains(name) {
             return Err(pmfcl::Error::DuplicateTask { name: name.clone() }.into());
         }
     }

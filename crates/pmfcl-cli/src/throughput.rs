@@ -1,4 +1,5 @@
-//! `pmfcl bench reading`: learning a wide file against merely reading it with pyarrow and Polars.
+//! `pmfcl bench reading`: learning a wide file against merely reading it with pyarrow and Polars; and of `pmfcl bench scaling` the
+//! part that runs the program on a file of many tasks.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
@@ -84,6 +85,65 @@ fn learn(directory: &Path, file: &Path, accumulator: &str) -> Result<f64> {
         bail!("pmfcl learn {} failed", file.display());
     }
     Ok(start.elapsed().as_secs_f64())
+}
+
+/// `pmfcl learn --task-column` of `count` tasks in one file: the last tenth of them against the first. Every task is committed to
+/// the model file before it is reported, so the times are those between the lines of the report.
+pub(crate) fn many_tasks(count: usize) -> Result<Table> {
+    const ROWS: usize = 30;
+    const COLUMNS: usize = 20;
+    let directory = tempfile::tempdir()?;
+    let data = directory.path().join("tasks.csv");
+    let mut file = std::io::BufWriter::new(std::fs::File::create(&data)?);
+    let names: Vec<String> = (0..COLUMNS).map(|j| format!("x{j}")).collect();
+    writeln!(file, "task,{},y", names.join(","))?;
+    let count = count.max(20);
+    for row in 0..count * ROWS {
+        // Numbers of no pattern that a row of 20 columns could follow.
+        let cell =
+            |j: usize| (((row * (COLUMNS + 1) + j) as f64 * 12.9898).sin() * 43_758.5).fract();
+        let cells: Vec<String> = (0..=COLUMNS).map(|j| format!("{:.6}", cell(j))).collect();
+        writeln!(file, "t{},{}", row / ROWS, cells.join(","))?;
+    }
+    file.flush()?;
+    drop(file);
+    let mut table = Table::new(
+        &format!("pmfcl learn --task-column: {count} tasks of {ROWS} rows and {COLUMNS} columns"),
+        &["memory", "seconds", "read and summarize", "µs, first tenth", "µs, last tenth", "ratio"],
+    );
+    for memory in ["compact", "ledger"] {
+        let start = Instant::now();
+        let mut child = Command::new(std::env::current_exe()?)
+            .arg("learn")
+            .arg(directory.path().join(format!("{memory}.pmf")))
+            .arg(&data)
+            .args(["--target", "y", "--task-column", "task", "--memory", memory])
+            .stdout(Stdio::piped())
+            .spawn()?;
+        let out = child.stdout.take().context("pmfcl learn has no output")?;
+        let mut told = Vec::with_capacity(count);
+        for line in BufReader::new(out).lines() {
+            if line?.starts_with("learned ") {
+                told.push(start.elapsed().as_secs_f64());
+            }
+        }
+        if !child.wait()?.success() || told.len() != count {
+            bail!("pmfcl learn {} failed", data.display());
+        }
+        let tenth = count / 10;
+        let cost = |from: usize| (told[from + tenth] - told[from]) / tenth as f64 * 1e6;
+        let (first, last) = (cost(0), cost(count - 1 - tenth));
+        table.row([
+            memory.to_owned(),
+            format!("{:.1}", told[count - 1]),
+            format!("{:.1}", told[0]),
+            format!("{first:.0}"),
+            format!("{last:.0}"),
+            format!("{:.2}", last / first),
+        ]);
+    }
+    table.note("Aim: a ratio of at most 1.5. Each task is synced to the disk, which takes most of the time");
+    Ok(table)
 }
 
 struct Peer {

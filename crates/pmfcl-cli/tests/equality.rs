@@ -215,13 +215,67 @@ fn a_preference_in_hindsight_equals_learning_with_it() {
     place.ok("prefer m.pmf --ridge 0.5");
     place.ok(&format!("learn ridge.pmf {} {}", files(two), MADE.replace("0.01", "0.5")));
     assert_same(&place.show("m.pmf"), &place.show("ridge.pmf"));
-    // A budget is kept.
-    place.ok("prefer m.pmf --samples --ridge 0");
-    let free = place.json("show m.pmf")["tasks"][0]["forgetting"].as_f64().unwrap();
-    let budget = free / 2.0;
-    place.ok(&format!("prefer m.pmf --budget {a}={budget}"));
-    let kept = place.json("show m.pmf")["tasks"][0]["forgetting"].as_f64().unwrap();
-    assert!(kept <= budget * (1.0 + 1e-6), "{kept} is above {budget}");
+}
+
+/// What `show` says afterwards is within the budget, under the ridge the model then has; or the command fails with the least that is
+/// possible, and the file is unchanged.
+#[test]
+fn budgets_are_kept_or_refused() {
+    const MADE: &str = "--target rentals --exclude split";
+    let place = Place::new();
+    let parts = quarters(&place);
+    let forgetting = |model: &str, task: usize| {
+        place.json(&format!("show {model}"))["tasks"][task]["forgetting"].as_f64().unwrap()
+    };
+    for ridge in ["auto", "0", "0.1"] {
+        place.ok(&format!("learn free.pmf {} {MADE} --ridge {ridge}", files(&parts)));
+        let free = [forgetting("free.pmf", 0), forgetting("free.pmf", 5)];
+        let mut refused = 0;
+        for share in [0.5, 0.1, 0.01, 1e-3, 1e-14] {
+            let budgets = [share * free[0], 2.0 * share * free[1]];
+            let both = format!("{}={},{}={}", parts[0].0, budgets[0], parts[5].0, budgets[1]);
+            for asked in [format!("{}={}", parts[0].0, budgets[0]), both] {
+                let before = place.bytes("free.pmf");
+                place.put("m.pmf", &before);
+                let run = place.run(&format!("prefer m.pmf --budget {asked}"));
+                if run.code == Some(0) {
+                    for (task, budget) in [(0, budgets[0]), (5, budgets[1])] {
+                        let kept = forgetting("m.pmf", task);
+                        let named = asked.contains(parts[task].0.as_str());
+                        assert!(
+                            !named || kept <= budget * (1.0 + 1e-9),
+                            "ridge {ridge}, {asked}: {kept} is above {budget}"
+                        );
+                    }
+                    continue;
+                }
+                refused += 1;
+                assert_eq!(run.code, Some(1), "{}", run.stderr);
+                assert!(run.stderr.contains("budget cannot be met"), "{}", run.stderr);
+                assert_eq!(place.bytes("m.pmf"), before, "ridge {ridge}, {asked}");
+                if asked.contains(',') {
+                    continue;
+                }
+                // The least that is possible is possible, and much less is not.
+                let least = run.stderr.split("can lose is ").nth(1).unwrap();
+                let least: f64 = least.split(',').next().unwrap().parse().unwrap();
+                assert!(least > budgets[0], "{least} is allowed");
+                place.ok(&format!("prefer m.pmf --budget {}={}", parts[0].0, 1.001 * least));
+                assert!(forgetting("m.pmf", 0) <= 1.001 * least * (1.0 + 1e-9));
+                place.put("m.pmf", &before);
+                let less = format!("prefer m.pmf --budget {}={}", parts[0].0, 0.99 * least);
+                assert_eq!(place.run(&less).code, Some(1), "{least}");
+            }
+        }
+        // With a ridge a task loses something even where nothing else counts.
+        assert!(refused > 0 || ridge == "0", "ridge {ridge}");
+        std::fs::remove_file(place.path("free.pmf")).unwrap();
+    }
+    // The ridge given along is the one the budget is kept under.
+    place.ok(&format!("learn last.pmf {} {MADE}", files(&parts)));
+    let budget = forgetting("last.pmf", 0) / 2.0;
+    place.ok(&format!("prefer last.pmf --budget {}={budget} --ridge 0.01", parts[0].0));
+    assert!(forgetting("last.pmf", 0) <= budget * (1.0 + 1e-9));
 }
 
 #[test]

@@ -62,9 +62,11 @@ fn write_rows(
         Change::Task => sealed.count(),
         Change::Solution => records.len(),
     };
-    // Compact memory turns its summaries into one when they have become many.
+    // Compact memory turns its summaries into one when they have become many. That happens once: the lines of earlier tasks are
+    // not searched again with every task after it.
     let mut touched = change == Change::All;
-    if learner.is_folded() {
+    let held = "SELECT EXISTS (SELECT 1 FROM summary)";
+    if learner.is_folded() && connection.query_row(held, [], |row| row.get(0))? {
         connection.execute("DELETE FROM summary", [])?;
         let folded = "UPDATE task SET crc = NULL, moments = NULL \
                       WHERE crc IS NOT NULL OR moments IS NOT NULL";

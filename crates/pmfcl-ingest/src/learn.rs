@@ -343,7 +343,7 @@ fn learn_tables(
 
 /// A name that is taken is told before any of the tasks is learned.
 fn check_names<'a>(model: &Model, mut names: impl Iterator<Item = &'a str>) -> Result<()> {
-    match names.find(|name| model.learner().names().any(|known| known == *name)) {
+    match names.find(|name| model.learner().contains(name)) {
         Some(name) => Err(pmfcl::Error::DuplicateTask { name: name.to_owned() }.into()),
         None => Ok(()),
     }

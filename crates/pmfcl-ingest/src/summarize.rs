@@ -99,11 +99,11 @@ pub(crate) fn summarize(files: &Files, recipe: &Recipe<'_>) -> Result<(Vec<TaskS
 struct Bench {
     x: Vec<f64>,
     y: Vec<f64>,
-    all: Vec<f64>,
 }
 
 thread_local! {
     static BENCH: std::cell::Cell<Bench> = std::cell::Cell::default();
+    static ALL: std::cell::Cell<Vec<f64>> = std::cell::Cell::default();
 }
 
 impl Recipe<'_> {
@@ -132,44 +132,47 @@ impl Recipe<'_> {
             _ => (vec![String::new()], Vec::new()),
         };
         let whole = names.len() == 1;
+        // Rows of several tasks are laid out once, and gathered task by task.
+        let mut all = ALL.take();
+        if !whole {
+            encoder.write(batch, &encoded, (0, batch.rows), &mut all);
+        }
         let mut parts = Vec::with_capacity(names.len());
         for (t, name) in names.into_iter().enumerate() {
-            let rows = if whole { None } else { Some(&groups[t][..]) };
+            let rows = if whole { None } else { Some((&groups[t][..], &all[..])) };
             let summary = self.one(encoder, (source, batch), &encoded, &targets, rows)?;
             let new = encoded.new.clone();
             parts.push(TaskSummary { name, new, classes: targets.classes.clone(), summary });
         }
+        ALL.set(all);
         Ok(parts)
     }
 
-    /// The summary of all rows of a batch, or of those listed.
+    /// The summary of all rows of a batch, or of those listed, beside all of them encoded.
     fn one(
         &self,
         encoder: &Encoder<'_>,
         (source, batch): (&Source, &Batch),
         encoded: &Encoded,
         targets: &Targets<'_>,
-        listed: Option<&[usize]>,
+        listed: Option<(&[usize], &[f64])>,
     ) -> Result<Summary> {
         let design = widened(self.design, encoded.width)?;
         let width = targets.width();
         let mut summarizer = Summarizer::new(design, width, self.accumulator)?;
         // A leaf at a time, so that rows are still in the cache when they are factored.
         let leaf = summarizer.leaf_rows();
-        let count = listed.map_or(batch.rows, <[usize]>::len);
-        let row_of = |i: usize| listed.map_or(i, |rows| rows[i]);
+        let count = listed.map_or(batch.rows, |(rows, _)| rows.len());
+        let row_of = |i: usize| listed.map_or(i, |(rows, _)| rows[i]);
         let mut bench = BENCH.take();
-        let Bench { x, y, all } = &mut bench;
-        if listed.is_some() {
-            encoder.write(batch, encoded, (0, batch.rows), all);
-        }
+        let Bench { x, y } = &mut bench;
         let mut from = 0;
         while from < count {
             let to = (from + leaf).min(count);
-            if listed.is_some() {
+            if let Some((rows, all)) = listed {
                 x.clear();
-                for i in from..to {
-                    x.extend_from_slice(&all[row_of(i) * encoded.width..][..encoded.width]);
+                for row in &rows[from..to] {
+                    x.extend_from_slice(&all[row * encoded.width..][..encoded.width]);
                 }
             } else {
                 encoder.write(batch, encoded, (from, to), x);

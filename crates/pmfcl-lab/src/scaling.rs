@@ -63,6 +63,53 @@ pub fn next_task(m: usize) -> Result<Table, Error> {
     Ok(table)
 }
 
+/// Time to learn and solve `count` tasks of 30 rows and 20 columns, one after the other, with the automatic ridge: the last tenth of
+/// them against the first.
+///
+/// # Errors
+/// When the learner refuses the data.
+pub fn many_tasks(count: usize) -> Result<Table, Error> {
+    const ROWS: usize = 30;
+    const COLUMNS: usize = 20;
+    let mut draw = Draw::new(6);
+    // A thousand different tasks in turns: drawing a million would take longer than learning them.
+    let data: Vec<(Vec<f64>, Vec<f64>)> =
+        (0..1000).map(|_| (draw.normals(ROWS * COLUMNS), draw.normals(ROWS))).collect();
+    let mut table = Table::new(
+        &format!("{count} tasks of {ROWS} rows and {COLUMNS} columns, solved after each"),
+        &["memory", "seconds", "µs per task", "first tenth", "last tenth", "ratio"],
+    );
+    for (word, memory) in [("compact", MemoryKind::Compact), ("ledger", MemoryKind::Ledger)] {
+        // A ledger keeps 2 kB per task.
+        let count = if memory == MemoryKind::Ledger { count.min(100_000) } else { count };
+        let mut learner = Learner::new(Settings { memory, threads: 1, ..Settings::default() })?;
+        let tenth = (count / 10).max(1);
+        let mut tenths = Vec::with_capacity(10);
+        let clock = Instant::now();
+        let mut since = Instant::now();
+        for t in 0..count {
+            let (x, y) = &data[t % data.len()];
+            learner.learn(&t.to_string(), Rows::new(x, COLUMNS)?, Rows::new(y, 1)?)?;
+            if (t + 1) % tenth == 0 {
+                tenths.push(since.elapsed().as_secs_f64() / tenth as f64 * 1e6);
+                since = Instant::now();
+            }
+        }
+        let seconds = clock.elapsed().as_secs_f64();
+        let (first, last) = (tenths[0], tenths[tenths.len() - 1]);
+        table.row([
+            format!("{word}, {count} tasks"),
+            format!("{seconds:.1}"),
+            format!("{:.1}", seconds / count as f64 * 1e6),
+            format!("{first:.1}"),
+            format!("{last:.1}"),
+            format!("{:.2}", last / first),
+        ]);
+    }
+    table.note("Aims: a million tasks in compact memory within 60 seconds; a ratio of at most 1.5");
+    Ok(table)
+}
+
 /// Time of a front point after the decomposition against a solve of the same preference.
 ///
 /// # Errors

@@ -2,7 +2,7 @@
 
 use numpy::PyReadonlyArray1;
 use pmfcl::classify::Shrinkage;
-use pmfcl::{Error, Labels, Learner, Preference, Ridge, Rows, pareto};
+use pmfcl::{Error, Labels, Preference, Ridge, Rows};
 use pmfcl_file::{Learned, Word};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -30,22 +30,6 @@ impl PyModel {
     }
 }
 
-/// The weights under which no budgeted task loses more than its budget.
-fn budgeted(learner: &Learner, budgets: &[(String, f64)]) -> Result<Preference, Error> {
-    let mut places = Vec::with_capacity(budgets.len());
-    for (name, budget) in budgets {
-        learner.summary(name)?;
-        let at = learner.names().position(|known| known == name);
-        places.extend(at.map(|at| (at, *budget)));
-    }
-    let tasks: Vec<_> = learner.at_hand().iter().collect();
-    let alpha: Vec<f64> = learner.tasks()?.iter().map(|task| task.weight).collect();
-    let chosen = pareto::budget(&tasks, &alpha, &places, learner.settings().intercept)?;
-    let sum: f64 = chosen.alpha.iter().sum();
-    let list = learner.names().zip(&chosen.alpha).map(|(name, a)| (name.to_owned(), a / sum));
-    Ok(Preference::Chosen(list.collect()))
-}
-
 #[pymethods]
 impl PyModel {
     /// A preference that goes by a word.
@@ -59,11 +43,12 @@ impl PyModel {
         self.prefer_this(py, Preference::Chosen(weights))
     }
 
-    /// The most some tasks may lose; the others count as they do now.
+    /// The most some tasks may lose; the others keep their proportions.
     fn prefer_budget(&mut self, py: Python<'_>, budgets: Vec<(String, f64)>) -> PyResult<()> {
-        let learner = self.model.learner();
-        let preference = outside(py, || budgeted(learner, &budgets).map_err(raised))?;
-        self.prefer_this(py, preference)
+        self.change(py, |learned| match learned {
+            Learned::Regression(learner) => learner.prefer_budgets(&budgets).map(|_| ()),
+            Learned::Classification(classifier) => classifier.prefer_budgets(&budgets),
+        })
     }
 
     fn set_ridge(&mut self, py: Python<'_>, ridge: &str, standardize: bool) -> PyResult<()> {

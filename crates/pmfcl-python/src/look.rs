@@ -1,7 +1,5 @@
 //! What can be seen of a model: parameters, tasks, history, conflicts, fronts, intervals, the page, exports.
 
-use std::collections::HashSet;
-
 use numpy::{PyArray1, PyArray2};
 use pmfcl::report::inference::Covariance;
 use pmfcl::report::{MissingReason, conflict};
@@ -174,10 +172,8 @@ impl PyModel {
     /// `task-K` with the next number that is free.
     fn next_name(&self) -> String {
         let learner = self.model.learner();
-        let taken: HashSet<&str> = learner.names().filter(|n| n.starts_with("task-")).collect();
-        let count = learner.names().len();
-        let mut names = (count + 1..).map(|k| format!("task-{k}"));
-        names.find(|name| !taken.contains(name.as_str())).unwrap_or_default()
+        let mut names = (learner.names().len() + 1..).map(|k| format!("task-{k}"));
+        names.find(|name| !learner.contains(name)).unwrap_or_default()
     }
 
     /// Samples of each class, task by task.

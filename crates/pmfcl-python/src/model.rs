@@ -80,7 +80,7 @@ impl PyModel {
 
     /// A name that is taken is told before any row is looked at.
     fn free(&self, name: &str) -> PyResult<()> {
-        if self.model.learner().names().any(|known| known == name) {
+        if self.model.learner().contains(name) {
             return Err(raised(Error::DuplicateTask { name: name.to_owned() }));
         }
         Ok(())

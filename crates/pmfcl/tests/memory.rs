@@ -36,6 +36,56 @@ fn compact_state_does_not_grow_from_task_ten_to_task_ten_thousand() {
     assert!((learner.samples() - 20_000.0).abs() < 1e-9);
 }
 
+/// `1 / Σ α_t²/n_t` by hand, whatever has been learned, preferred and unlearned before.
+#[test]
+fn effective_samples_are_those_of_kish() {
+    let mut draw = Draw::new(8);
+    let tables = [Table::noise(10, 2, 1, &mut draw), Table::noise(40, 2, 1, &mut draw)];
+    let near = |learner: &Learner, expected: f64| {
+        let found = learner.effective_samples().unwrap();
+        assert!((found / expected - 1.0).abs() < 1e-14, "{found}, not {expected}");
+    };
+    // α = (1/5, 4/5), (1/2, 1/2) and (1/3, 2/3).
+    let cases =
+        [(Preference::Samples, 50.0), (Preference::Equal, 32.0), (Preference::Decay(0.5), 45.0)];
+    for memory in [MemoryKind::Ledger, MemoryKind::Compact] {
+        for (prefer, expected) in &cases {
+            // Weights that cannot be squared in double precision.
+            for weight in [1.0, 1e-200, 1e200] {
+                let mut learner = Learner::new(settings(memory, prefer.clone())).unwrap();
+                for (name, t) in ["a", "b"].iter().zip(&tables) {
+                    let (x, y) = (t.rows(), t.targets());
+                    learner.learn_weighted(name, x, y, None, weight).unwrap();
+                }
+                near(&learner, *expected);
+                assert!((learner.samples() - 50.0).abs() < 1e-12);
+                // A task that is refused leaves no trace.
+                let wide = Table::noise(3, 5, 1, &mut draw);
+                learner.learn("c", wide.rows(), wide.targets()).unwrap_err();
+                near(&learner, *expected);
+                if memory == MemoryKind::Ledger {
+                    for (prefer, expected) in &cases {
+                        learner.prefer(prefer.clone()).unwrap();
+                        near(&learner, *expected);
+                    }
+                    let chosen = vec![("a".to_owned(), 0.25), ("b".to_owned(), 0.75)];
+                    learner.prefer(Preference::Chosen(chosen)).unwrap();
+                    near(&learner, 1.0 / (0.25 * 0.25 / 10.0 + 0.75 * 0.75 / 40.0));
+                    learner.unlearn("b").unwrap();
+                    near(&learner, 10.0);
+                    assert!((learner.samples() - 10.0).abs() < 1e-12);
+                }
+            }
+        }
+    }
+    // Two memories make one.
+    let mut both = learned(settings(MemoryKind::Ledger, Preference::Equal), &tables[..1]);
+    let mut other = Learner::new(settings(MemoryKind::Ledger, Preference::Equal)).unwrap();
+    other.learn("b", tables[1].rows(), tables[1].targets()).unwrap();
+    both.merge(&other).unwrap();
+    near(&both, 32.0);
+}
+
 /// Algorithm 3, with packed sizes on both sides (erratum E11).
 #[test]
 fn held_factors_fold_when_the_triangle_is_smaller_and_the_model_stays() {

@@ -7,7 +7,7 @@ use pmfcl::classify::{ClassifierParts, TaskNote};
 use pmfcl::learner::{LearnerParts, MemoryParts};
 use pmfcl::{
     ClassLoss, Classifier, ClassifierSettings, Error, Labels, Learner, MemoryKind, Preference,
-    Ridge, Rows,
+    Ridge, Rows, Settings,
 };
 use pmfcl_oracle::Draw;
 use support::{Table, apart, learned, settings};
@@ -43,6 +43,52 @@ fn parts(learner: &Learner, lazy: bool) -> LearnerParts {
 
 fn bits(learner: &Learner) -> Vec<u64> {
     learner.model().unwrap().theta.cells().iter().map(|v| v.to_bits()).collect()
+}
+
+/// Put together again after any task, and after every one, with weights of no round numbers: the ridge chosen and the model have the
+/// bits of a learner that never left memory.
+#[test]
+fn a_learner_put_together_after_any_task_goes_on_to_the_bit() {
+    let mut draw = Draw::new(12);
+    let all: Vec<Table> = (0..12).map(|t| Table::noise(4 + t, 3, 1, &mut draw)).collect();
+    let weights: Vec<Vec<f64>> =
+        all.iter().map(|t| (0..t.n()).map(|_| 0.1 + draw.uniform()).collect()).collect();
+    let learn = |learner: &mut Learner, t: usize| {
+        let (table, weight) = (&all[t], 0.3 + 0.1 * t as f64);
+        let (x, y) = (table.rows(), table.targets());
+        learner.learn_weighted(&t.to_string(), x, y, Some(&weights[t]), weight).unwrap();
+    };
+    let state = |learner: &Learner| {
+        let model = learner.model().unwrap();
+        let numbers =
+            [learner.samples(), learner.effective_samples().unwrap(), model.penalty.ridge()];
+        (bits(learner), numbers.map(f64::to_bits))
+    };
+    for memory in [MemoryKind::Ledger, MemoryKind::Compact] {
+        for prefer in [Preference::Samples, Preference::Equal, Preference::Decay(0.9)] {
+            let settings = Settings {
+                intercept: true,
+                ridge: Ridge::Auto,
+                ..settings(memory, prefer.clone())
+            };
+            let mut straight = Learner::new(settings.clone()).unwrap();
+            let mut always = Learner::new(settings).unwrap();
+            let mut states = Vec::new();
+            let mut once: Vec<Learner> = Vec::new();
+            for t in 0..all.len() {
+                learn(&mut straight, t);
+                learn(&mut always, t);
+                once.iter_mut().for_each(|learner| learn(learner, t));
+                always = Learner::from_parts(parts(&always, true)).unwrap();
+                once.push(Learner::from_parts(parts(&straight, false)).unwrap());
+                states.push(state(&straight));
+                assert_eq!(state(&always), states[t], "{memory:?} {prefer:?}, task {t}");
+                for learner in &once {
+                    assert_eq!(state(learner), states[t], "{memory:?} {prefer:?}, task {t}");
+                }
+            }
+        }
+    }
 }
 
 #[test]

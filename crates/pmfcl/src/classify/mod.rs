@@ -185,6 +185,7 @@ impl Classifier {
         let mut wider = if new.is_empty() { None } else { Some(self.wider(classes.len(), new)?) };
         let learner = wider.as_mut().unwrap_or(&mut self.learner);
         let before = learner.head();
+        let was_folded = learner.is_folded();
         if self.settings.loss == ClassLoss::Logistic {
             learner.set_head(logistic::head(&self.settings, Some(&design), seen.as_ref()));
         }
@@ -197,10 +198,14 @@ impl Classifier {
         }
         self.classes = classes;
         self.moments = seen;
-        self.notes.insert(name.to_owned(), kept.note);
+        let mut note = kept.note;
         if self.learner.is_folded() {
-            self.notes.values_mut().for_each(|note| note.moments = None);
+            note.moments = None;
+            if !was_folded {
+                self.notes.values_mut().for_each(|note| note.moments = None);
+            }
         }
+        self.notes.insert(name.to_owned(), note);
         self.gaussian = OnceLock::new();
         self.learner.model()
     }

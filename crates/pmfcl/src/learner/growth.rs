@@ -29,6 +29,7 @@ impl Learner {
             both.index.insert(entry.name.clone(), both.register.len());
             both.register.push(entry.clone());
         }
+        both.count_again()?;
         let shares = both.shares()?;
         let Some(ours) = &self.memory else {
             both.memory = Some(theirs.clone());

@@ -2,6 +2,7 @@
 
 use super::memory::{Memory, Pool};
 use super::settings::check_ridge;
+use super::totals::Totals;
 use super::{Learner, Preference, Ridge, Settings};
 use crate::error::{Error, Result};
 use crate::solve::Model;
@@ -34,6 +35,7 @@ impl Learner {
         for (t, (summary, entry)) in summaries.iter().zip(&self.register).enumerate() {
             past.register.push(entry.clone());
             past.settings.prefer = self.settings.prefer.restricted(past.names());
+            past.count_again()?;
             let shares = past.shares()?;
             let arrival = self.settings.prefer.arrival(summary.n(), entry.weight);
             let pool = match (&running, arrival) {
@@ -63,9 +65,13 @@ impl Learner {
             return Err(Error::NotLearned);
         }
         let summaries = self.every_summary("another preference in hindsight")?;
-        let shares = preference.shares(&self.weighed())?;
+        let shares = preference.shares(&self.register)?;
         let pool = self.pool_of(summaries, &shares)?;
-        let before = std::mem::replace(&mut self.settings.prefer, preference);
+        let totals = Totals::of(&self.register, &preference)?;
+        let before = (
+            std::mem::replace(&mut self.settings.prefer, preference),
+            std::mem::replace(&mut self.totals, totals),
+        );
         match self.solve_pool(&pool) {
             Ok(model) => {
                 if let Some(Memory::Ledger { pool: old, .. }) = &mut self.memory {
@@ -74,7 +80,7 @@ impl Learner {
                 Ok(self.model.insert(model))
             }
             Err(error) => {
-                self.settings.prefer = before;
+                (self.settings.prefer, self.totals) = before;
                 Err(error)
             }
         }
@@ -120,6 +126,7 @@ impl Learner {
         if kept.is_empty() {
             // Weights chosen by name have no names left: the next task starts afresh.
             rest.settings.prefer = rest.settings.prefer.restricted(std::iter::empty());
+            rest.count_again()?;
         } else {
             if let Preference::Chosen(list) = &mut rest.settings.prefer {
                 list.retain(|(n, _)| n != name);
@@ -135,6 +142,7 @@ impl Learner {
                     *a /= sum;
                 }
             }
+            rest.count_again()?;
             let shares = rest.shares()?;
             let pool = rest.pool_of(&kept, &shares)?;
             rest.memory = Some(match &self.memory {
@@ -191,6 +199,7 @@ impl Learner {
         let share = self.shares()?[at];
         let mut rest = self.clone();
         rest.forget_entry(at);
+        rest.count_again()?;
         if rest.register.is_empty() {
             rest.memory = None;
             rest.model = None;

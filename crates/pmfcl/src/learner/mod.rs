@@ -14,6 +14,7 @@ mod pooling;
 mod preference;
 mod settings;
 mod tasks;
+mod totals;
 
 pub use hindsight::Step;
 pub use memory::MemoryKind;
@@ -35,6 +36,7 @@ use crate::summary::{Design, Summarizer, Summary, dot};
 use crate::theta::Theta;
 use memory::Memory;
 use settings::check_ridge;
+use totals::Totals;
 
 /// Rows from which a basis that needs them takes its ranges and centres.
 const ROWS_TO_FIX: usize = 10_000;
@@ -61,6 +63,8 @@ pub struct Learner {
     design: Option<Design>,
     targets: usize,
     register: Vec<TaskRecord>,
+    /// Sums over the register under the present preference.
+    totals: Totals,
     index: HashMap<String, usize>,
     memory: Option<Memory>,
     model: Option<Model>,
@@ -97,6 +101,7 @@ impl Learner {
             design: None,
             targets: 0,
             register: Vec::new(),
+            totals: Totals::default(),
             index: HashMap::new(),
             memory: None,
             model: None,
@@ -130,7 +135,7 @@ impl Learner {
 
     /// Samples seen, over all tasks.
     pub fn samples(&self) -> f64 {
-        self.register.iter().map(|e| e.samples).sum()
+        self.totals.samples()
     }
 
     /// Samples the present preference makes of them, `1 / Σ α_t²/n_t` (Kish): all where every sample counts
@@ -139,6 +144,11 @@ impl Learner {
     /// # Errors
     /// When nothing has been learned.
     pub fn effective_samples(&self) -> Result<f64> {
+        debug_assert_eq!(Some(self.totals), Totals::of(&self.register, &self.settings.prefer).ok());
+        if let Some(effective) = self.totals.effective() {
+            return Ok(effective);
+        }
+        // Weights whose squares are beyond the range of double precision are divided by their sum first.
         let shares = self.shares()?;
         let sum: f64 = shares.iter().sum();
         let spread: f64 =
@@ -353,8 +363,13 @@ impl Learner {
         })
     }
 
+    /// Whether there is a task of this name.
+    pub fn contains(&self, name: &str) -> bool {
+        self.index.contains_key(name)
+    }
+
     pub(crate) fn admit(&self, name: &str, weight: f64) -> Result<()> {
-        if self.index.contains_key(name) {
+        if self.contains(name) {
             return Err(Error::DuplicateTask { name: name.to_owned() });
         }
         if !(weight > 0.0 && weight.is_finite()) {

@@ -93,6 +93,7 @@ impl Learner {
         learner.memory = learner.remembered(parts.memory)?;
         learner.model = parts.model;
         learner.check_parts()?;
+        learner.count_again()?;
         Ok(learner)
     }
 
@@ -213,7 +214,7 @@ impl Learner {
                 self.check_summary(summary, record)?;
             }
         }
-        self.shares().map(|_| ())
+        Ok(())
     }
 
     fn check_summary(&self, summary: &Summary, record: &TaskRecord) -> Result<()> {

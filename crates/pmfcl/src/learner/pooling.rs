@@ -1,7 +1,7 @@
 //! What happens inside: a task goes into memory, summaries are pooled, the pool is solved.
 
 use super::memory::{Memory, Pool, worth_holding};
-use super::preference::Weighed;
+use super::totals::Totals;
 use super::{Learner, MemoryKind, Ridge, TaskRecord, shape};
 use crate::error::{Error, Result};
 use crate::solve::{Model, Penalty, ridge, solve};
@@ -47,8 +47,10 @@ impl Learner {
         if first {
             self.design = Some(design);
         }
-        // Register, index and the list of summaries grow in place, so that a task costs the same
-        // however many came before; they are cut back if anything below fails.
+        // Register, its sums, index and the list of summaries grow in place, so that a task costs the
+        // same however many came before; they are cut back if anything below fails.
+        let before = self.totals;
+        self.totals = before.with(entry.samples, share, fade);
         self.index.insert(name.to_owned(), self.register.len());
         self.register.push(entry);
         let (alone, mut lone) = match &mut self.memory {
@@ -77,6 +79,7 @@ impl Learner {
                 if first {
                     self.design = None;
                 }
+                self.totals = before;
                 self.register.pop();
                 self.index.remove(name);
                 if let Some(Memory::Ledger { summaries, .. } | Memory::Held(summaries)) =
@@ -224,13 +227,12 @@ impl Learner {
     }
 
     pub(super) fn shares(&self) -> Result<Vec<f64>> {
-        self.settings.prefer.shares(&self.weighed())
+        self.settings.prefer.shares(&self.register)
     }
 
-    pub(super) fn weighed(&self) -> Vec<Weighed<'_>> {
-        self.register
-            .iter()
-            .map(|e| Weighed { name: &e.name, samples: e.samples, weight: e.weight })
-            .collect()
+    /// Sums the register up anew, after tasks have gone or the preference has changed.
+    pub(super) fn count_again(&mut self) -> Result<()> {
+        self.totals = Totals::of(&self.register, &self.settings.prefer)?;
+        Ok(())
     }
 }

@@ -2,6 +2,9 @@
 //!
 //! Paper: Definition 3.1 (`def:mtl`), eq. 3 (`eq:preference_global`).
 
+use std::collections::{HashMap, HashSet};
+
+use super::TaskRecord;
 use crate::error::{Error, Result, listing};
 
 /// How the tasks are weighed: `Σ_t α_t L_t(θ)` is minimised, `α` a point of the simplex.
@@ -19,13 +22,6 @@ pub enum Preference {
     Decay(f64),
     /// `α` chosen by hand, task by task, in hindsight; tasks not named count nothing.
     Chosen(Vec<(String, f64)>),
-}
-
-/// What a preference needs to know of a task.
-pub(crate) struct Weighed<'a> {
-    pub(crate) name: &'a str,
-    pub(crate) samples: f64,
-    pub(crate) weight: f64,
 }
 
 impl Preference {
@@ -70,7 +66,7 @@ impl Preference {
     }
 
     /// The unnormalised weight of each task.
-    pub(crate) fn shares(&self, tasks: &[Weighed<'_>]) -> Result<Vec<f64>> {
+    pub(crate) fn shares(&self, tasks: &[TaskRecord]) -> Result<Vec<f64>> {
         self.check()?;
         let count = tasks.len();
         match self {
@@ -82,13 +78,15 @@ impl Preference {
             }
             Self::Chosen(list) => {
                 let mut shares = vec![0.0; count];
+                let places: HashMap<&str, usize> =
+                    tasks.iter().enumerate().map(|(t, task)| (task.name.as_str(), t)).collect();
                 for (name, a) in list {
-                    match tasks.iter().position(|t| t.name == name) {
-                        Some(t) => shares[t] = *a,
+                    match places.get(name.as_str()) {
+                        Some(t) => shares[*t] = *a,
                         None => {
                             return Err(Error::UnknownTask {
                                 name: name.clone(),
-                                known: listing(tasks.iter().map(|t| t.name)),
+                                known: listing(tasks.iter().map(|t| t.name.as_str())),
                             });
                         }
                     }
@@ -100,12 +98,13 @@ impl Preference {
 
     /// The same preference over some of the tasks: chosen weights are rescaled to sum to one. Where none
     /// of the chosen ones is left, samples decide.
-    pub(crate) fn restricted<'a>(&self, mut names: impl Iterator<Item = &'a str> + Clone) -> Self {
+    pub(crate) fn restricted<'a>(&self, names: impl Iterator<Item = &'a str>) -> Self {
         let Self::Chosen(list) = self else { return self.clone() };
+        let names: HashSet<&str> = names.collect();
         let kept: Vec<&(String, f64)> =
-            list.iter().filter(|(name, _)| names.clone().any(|n| n == name)).collect();
+            list.iter().filter(|(name, _)| names.contains(name.as_str())).collect();
         let sum: f64 = kept.iter().map(|(_, a)| a).sum();
-        if sum <= 0.0 || names.next().is_none() {
+        if sum <= 0.0 {
             return Self::Samples;
         }
         Self::Chosen(kept.into_iter().map(|(name, a)| (name.clone(), a / sum)).collect())

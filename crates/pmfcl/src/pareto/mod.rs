@@ -7,15 +7,18 @@
 //!
 //! * [`PairFront`]: two tasks or groups, one decomposition, then `O(m)` a point; knee and min-max points
 //! * [`front`]: any number of tasks along a grid of preferences
-//! * [`budget`], [`minmax`]: «task a may lose at most ε», «the worst-off task as well off as can be»
+//! * [`budget`], [`minmax`]: «task a may lose at most ε», «the worst-off task as well off as can be»; with a learner's own ridge
+//!   [`Learner::prefer_budgets`](crate::Learner::prefer_budgets)
 //! * [`certificate`], [`dominates`]: is a given model Pareto-optimal, and by how much is it not
 
+mod budget;
 mod certificate;
 mod choose;
 mod pair;
 
+pub use budget::budget;
 pub use certificate::{Certificate, certificate, dominates, non_dominated};
-pub use choose::{Chosen, budget, minmax, simplex_grid};
+pub use choose::{Chosen, minmax, simplex_grid};
 pub use pair::{FrontPoint, PairFront};
 
 use crate::error::{Error, Result};
