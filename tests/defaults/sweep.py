@@ -177,11 +177,11 @@ def through_python(findings, table, draws, asked, ways_each):
                         facts.gaps.append(facts_gap(table, ordered, model))
         if not table.classes:
             with findings.trying(table, "intervals") as found:
-                ends = [np.stack(model.predict_interval(X)) for model in (one, ordered)]
-                if np.isfinite(ends[0]).all():
+                ends = [interval(model, X) for model in (one, ordered)]
+                if any(isinstance(end, str) for end in ends):
+                    found.gaps.append(0.0 if ends[0] == ends[1] else math.inf)
+                else:
                     found.gaps.append(max(distance(table, a, b) for a, b in zip(*ends, strict=True)))
-                elif not np.array_equal(np.isfinite(ends[0]), np.isfinite(ends[1])):
-                    found.gaps.append(math.inf)
         with findings.trying(table, "river") as found:
             models = estimators.stream(draw)
             if models is not None:
@@ -193,6 +193,14 @@ def through_python(findings, table, draws, asked, ways_each):
                 model = estimators.squared(draw)
                 found.gaps.append(distance(table, answers(model, X), answers(one_squared, X)))
                 found.chosen.append(model.ridge_)
+
+
+def interval(model, X):
+    """Both ends of intervals, or why there are none."""
+    try:
+        return model.predict_interval(X)
+    except ValueError as refusal:
+        return str(refusal)
 
 
 def stream_answers(table, model, X):
