@@ -20,7 +20,8 @@
 //! (Schäfer and Strimmer 2005 with the variance of a normal sample's correlation), which the summaries give.
 //!
 //! **Features that do not vary.** One that is constant in all rows counts nothing. One that is constant
-//! within every class but differs between classes is given `10⁻⁶` of its total variance. With no more
+//! within every class but differs between classes is given `10⁻⁶` of its total variance, or the variance of the least
+//! spread that can be told from rounding, whichever is larger. With no more
 //! samples than classes there is no within-class scatter at all: the total variances stand in for it.
 
 use faer::Mat;
@@ -30,7 +31,7 @@ use super::settings::Shrinkage;
 use crate::error::{Error, Result};
 use crate::learner::Head;
 use crate::solve::{Model, Outcome, Penalty};
-use crate::summary::{Summary, dot};
+use crate::summary::{LEAST_SPREAD, Summary, dot};
 use crate::theta::Theta;
 
 /// Least within-class variance of a feature, as a share of its total variance.
@@ -83,7 +84,8 @@ impl Gaussian {
         let within: Vec<f64> = scatter.within_squares().iter().map(|v| v * share).collect();
         let variance = |j: usize| {
             let total = scatter.total[j] / scatter.n;
-            if known { within[j].max(LEAST_VARIANCE * total) } else { total }
+            let resolved = LEAST_SPREAD * LEAST_SPREAD * (total + scatter.centre[j].powi(2));
+            if known { within[j].max(LEAST_VARIANCE * total).max(resolved) } else { total }
         };
         let active: Vec<usize> = (0..d).filter(|&j| scatter.total[j] > 0.0).collect();
         let q = active.len();

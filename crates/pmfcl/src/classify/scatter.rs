@@ -19,8 +19,9 @@ use faer::Mat;
 use crate::error::{Error, Result};
 use crate::summary::Summary;
 
-/// A standard deviation below this share of the mean is rounding: the feature is constant.
-const CONSTANT: f64 = 1e-12;
+/// A direction of which classes leave less than this share has no scatter within them: the root of the rounding left
+/// there, 1e-16, would be 1e-8 of its spread.
+const SEPARATED: f64 = 1e-10;
 
 /// What a gaussian model needs of a one-hot summary.
 #[derive(Debug, Clone)]
@@ -35,7 +36,7 @@ pub(super) struct Scatter {
     pub(super) shifts: Mat<f64>,
     /// `G`: `GᵀG` is the within-class scatter.
     pub(super) within: Mat<f64>,
-    /// Total scatter of every feature about `x̄`; 0 where it is rounding.
+    /// Total scatter of every feature about `x̄`; 0 where the feature is constant.
     pub(super) total: Vec<f64>,
 }
 
@@ -68,15 +69,7 @@ impl Scatter {
                 shifts[(j, k)] *= scale;
             }
         }
-        let squares = |a: &Mat<f64>| -> Vec<f64> {
-            (0..d).map(|j| (0..rows).map(|i| a[(i, j)] * a[(i, j)]).sum()).collect()
-        };
-        let mut total = squares(&r);
-        for (total, mean) in total.iter_mut().zip(&centre) {
-            if *total <= n * (CONSTANT * mean).powi(2) {
-                *total = 0.0;
-            }
-        }
+        let total = summary.variances(1)[1..].iter().map(|v| v * n).collect();
         let within = if rows == 0 { r } else { without_between(r, &z, &counts)? };
         Ok(Self { n, counts, centre, shifts, within, total })
     }
@@ -106,8 +99,9 @@ fn without_between(r: Mat<f64>, z: &Mat<f64>, counts: &[f64]) -> Result<Mat<f64>
     let mut along = u.transpose() * &r;
     for i in 0..along.nrows() {
         let sigma = svd.S()[i].min(1.0);
+        let left = (1.0 - sigma) * (1.0 + sigma);
         // 1 − √(1−σ²) without cancellation for small σ.
-        let taken = sigma * sigma / (1.0 + ((1.0 - sigma) * (1.0 + sigma)).sqrt());
+        let taken = if left < SEPARATED { 1.0 } else { sigma * sigma / (1.0 + left.sqrt()) };
         for j in 0..along.ncols() {
             along[(i, j)] *= taken;
         }

@@ -4,7 +4,7 @@ use super::memory::{Memory, Pool, worth_holding};
 use super::preference::Weighed;
 use super::{Learner, MemoryKind, Ridge, TaskRecord, shape};
 use crate::error::{Error, Result};
-use crate::solve::{Model, Penalty, ridge, solve, weights};
+use crate::solve::{Model, Penalty, ridge, solve};
 use crate::summary::{Design, Summary};
 
 impl Learner {
@@ -42,6 +42,11 @@ impl Learner {
             min_loss: least,
             bytes: summary.nbytes(),
         };
+        // The first solution too is measured from where the basis starts.
+        let first = self.design.is_none();
+        if first {
+            self.design = Some(design);
+        }
         // Register, index and the list of summaries grow in place, so that a task costs the same
         // however many came before; they are cut back if anything below fails.
         self.index.insert(name.to_owned(), self.register.len());
@@ -57,7 +62,6 @@ impl Learner {
         let done = self.with_task(m, p, &lone, alone.as_ref(), (share, fade, least));
         match done {
             Ok((pool, model)) => {
-                self.design = Some(design);
                 self.targets = p;
                 self.memory = Some(match (self.memory.take(), alone) {
                     (Some(Memory::Ledger { away, summaries, .. }), _) => {
@@ -70,6 +74,9 @@ impl Learner {
                 Ok(self.model.insert(model))
             }
             Err(error) => {
+                if first {
+                    self.design = None;
+                }
                 self.register.pop();
                 self.index.remove(name);
                 if let Some(Memory::Ledger { summaries, .. } | Memory::Held(summaries)) =
@@ -168,16 +175,19 @@ impl Learner {
             return head.solve(&pool.summary, self.samples(), self.effective_samples()?);
         }
         let standardize = self.settings.standardize || self.settings.ridge == Ridge::Auto;
-        let gcv = || {
-            let samples = self.effective_samples()?;
-            ridge::by_gcv(&pool.summary, intercept, standardize, samples)
-        };
+        let origin = self.design.as_ref().and_then(|d| d.map().origin());
         let chosen = match (self.settings.ridge, tasks) {
             (Ridge::Fixed(x), _) => x,
             (Ridge::LeaveOneTaskOut, Some(summaries)) if summaries.len() > 1 => {
                 let folds = self.folds(summaries, &self.shares()?)?;
-                let d = weights(&pool.summary, intercept, standardize);
-                ridge::by_leaving_tasks_out(&folds, &d, intercept)?
+                let pool = &pool.summary;
+                return ridge::solve_by_leaving_tasks_out(
+                    pool,
+                    &folds,
+                    intercept,
+                    standardize,
+                    origin,
+                );
             }
             (Ridge::LeaveOneTaskOut, None) => {
                 const OPERATION: &str = "choosing the ridge by leaving tasks out";
@@ -190,9 +200,11 @@ impl Learner {
                     missing => Error::Away { operation: OPERATION, missing },
                 });
             }
-            (Ridge::Auto | Ridge::LeaveOneTaskOut, _) => gcv()?,
+            (Ridge::Auto | Ridge::LeaveOneTaskOut, _) => {
+                let samples = self.effective_samples()?;
+                return ridge::solve_by_gcv(&pool.summary, intercept, standardize, samples, origin);
+            }
         };
-        let origin = self.design.as_ref().and_then(|d| d.map().origin());
         solve(&pool.summary, intercept, Penalty::new(chosen, standardize)?, origin)
     }
 

@@ -2,7 +2,7 @@
 //!
 //! Minimises `L(θ) + (λ/2) (θ − θ₀)ᵀ D (θ − θ₀)`, `L` the preference-weighted mean loss the pooled summary
 //! stands for, `D = diag(0 for the intercept, 1…1)` or, standardized, the feature variances, and `θ₀`
-//! the basis' origin (zero but for the NTK).
+//! the basis' origin (zero except for the NTK).
 //!
 //! Paper: eq. 6 (`eq:theta-p-star`) in square-root form: one QR, one triangular solve.
 
@@ -12,7 +12,7 @@ pub mod ridge;
 use faer::Mat;
 
 use crate::error::{Error, Result};
-use crate::summary::{Summary, dot, pool};
+use crate::summary::{LEAST_SPREAD, Summary, dot, pool};
 use crate::theta::Theta;
 
 /// How many minimizers there were.
@@ -23,6 +23,9 @@ pub enum Outcome {
     /// Many; the one with the shortest coefficients (intercept free) was returned.
     MinimumNorm,
 }
+
+/// The weight of a constant column, in units of its second moment.
+const HOLD: f64 = 1.0 / (LEAST_SPREAD * LEAST_SPREAD);
 
 /// The penalty `(λ/2) θᵀDθ` on the mean loss.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -95,41 +98,43 @@ pub fn solve(
     } else {
         shortest(pooled, intercept, origin)
     };
-    if !theta.is_finite() {
-        return Err(Error::Range {
-            what: "a coefficient",
-            value: theta.cells().iter().copied().find(|v| !v.is_finite()).unwrap_or(f64::NAN),
-            must: "finite: rescale the features, or give a larger ridge",
-        });
-    }
     let outcome = if penalty.ridge > 0.0 || rank == pooled.width() {
         Outcome::Unique
     } else {
         Outcome::MinimumNorm
     };
-    Ok(Model { theta, rank, outcome, penalty })
+    checked(Model { theta, rank, outcome, penalty })
 }
 
-/// The diagonal of `D`, one number for each design column.
+/// A model whose parameters are numbers.
+fn checked(model: Model) -> Result<Model> {
+    match model.theta.cells().iter().find(|v| !v.is_finite()) {
+        None => Ok(model),
+        Some(value) => Err(Error::Range {
+            what: "a coefficient",
+            value: *value,
+            must: "finite: rescale the features, or give a larger ridge",
+        }),
+    }
+}
+
+/// The diagonal of `D`, one number for each design column: 1, or the variance with `standardize`; 0 for the intercept.
 ///
 /// With an intercept, the rows of `R` below the first are those of the centred features, so the
-/// variance is exact. Without one there is no mean to take off: the second moment is used.
+/// variance is exact. Without one there is no mean to take off: the second moment is used. A column that is constant
+/// beside the intercept has rounding for a variance, and a penalty of that size would make it a feature like any
+/// other: it weighs so much that its coefficient is 0.
 pub fn weights(pooled: &Summary, intercept: bool, standardize: bool) -> Vec<f64> {
     let first = usize::from(intercept);
     if !standardize {
         return (0..pooled.width()).map(|j| if j < first { 0.0 } else { 1.0 }).collect();
     }
-    let mut squares = vec![0.0; pooled.width()];
-    for (pivot, r, _) in pooled.iter().filter(|(pivot, ..)| *pivot >= first) {
-        for (s, a) in squares[pivot..].iter_mut().zip(r) {
-            *s += a * a;
-        }
+    let mut weights = pooled.variances(first);
+    let constant = weights.iter_mut().zip(pooled.column_squares()).skip(first);
+    for (weight, squares) in constant.filter(|(weight, _)| **weight <= 0.0) {
+        *weight = HOLD * squares / pooled.n();
     }
-    for s in &mut squares {
-        *s /= pooled.n();
-    }
-    squares[..first].fill(0.0);
-    squares
+    weights
 }
 
 /// The penalty as rows: `√(n λ D)` against `√(n λ D) θ₀`.

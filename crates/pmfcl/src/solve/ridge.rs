@@ -1,20 +1,51 @@
 //! Choosing the ridge from summaries alone: generalised cross-validation and leave-one-task-out.
 //!
 //! With `R₁` the part of `R` below the intercept and `R₁ D^{−1/2} = U S Vᵀ`, every ridge fit is a filter on
-//! `UᵀZ₁`, so a whole path of `λ` costs one SVD.
+//! `UᵀZ₁`, so a whole path of `λ` costs one SVD, and the coefficients at the chosen `λ` cost nothing more.
+//!
+//! **The choice does not depend on how rows were split, ordered or merged.** Sums made in another order differ by
+//! rounding, so everything the choice rests on is either a continuous function of the pooled summary or a decision
+//! taken where the deciding quantity has many correct digits:
+//!
+//! * `D` is the variance of a column, or the column's mean square where the column is constant
+//!   ([`Summary::variances`](crate::Summary)), so rounding is never standardized to a unit feature, and the rank of the
+//!   summary plays no part;
+//! * the search covers a fixed number of decades below and above the largest singular value, whatever the number of rows,
+//!   and starts well above what rounding leaves in a direction in which no row varies;
+//! * degrees of freedom count 1.2 times in the score, which is infinite where none are left, so with no more rows than
+//!   columns the score rises long before the fit interpolates;
+//! * a residual below 1e-7 standard deviations of the target counts as that much, so that rounding does not decide
+//!   between fits without error;
+//! * a minimum is where the slope of the score changes its sign. Comparing scores would find half of its digits. Among
+//!   minima of equal score the largest `λ` is taken.
 
 use faer::Mat;
 
 use crate::error::{Error, Result};
-use crate::solve::weights;
-use crate::summary::Summary;
+use crate::solve::{Model, Outcome, Penalty, weights};
+use crate::summary::{Summary, is_constant};
 use crate::theta::Theta;
 
-/// Below this share of the largest squared singular value no `λ` is tried: a ridge that small is
-/// rounding. With at most as many samples as columns GCV degenerates further up.
-const LEAST: f64 = 1e-10;
-const LEAST_INTERPOLATING: f64 = 1e-6;
-const MOST: f64 = 1e3;
+/// Decades searched below and above the largest squared singular value. A smaller ridge is rounding, a larger one
+/// predicts the mean.
+const BELOW: u32 = 10;
+const ABOVE: u32 = 3;
+/// Rounding leaves squared singular values of up to 1e-30 of a column's size (squares of its mean included, which matters
+/// where it hardly varies). The search starts at 1e8 times that, so that a direction made of rounding is never fitted.
+const ROUNDING: f64 = 1e-12;
+/// Points per decade at which the sign of the slope is taken.
+const PER_DECADE: u32 = 8;
+/// Halvings of a bracket between two such points: leaves a relative error of `λ` of 1e-15.
+const HALVINGS: u32 = 48;
+/// Minima whose scores differ by less than this share are equal.
+const TIE: f64 = 1e-9;
+
+/// Degrees of freedom count this many times in the score. Plain cross-validation picks nearly interpolating fits for few
+/// rows, with noise estimates near 0; 1.2 to 1.4 is what the field uses against that.
+const CAUTION: f64 = 1.2;
+
+/// The share of a target's variance below which a residual is taken for rounding.
+const NO_ERROR: f64 = 1e-14;
 
 /// A summary seen through the singular vectors of its penalised part.
 ///
@@ -26,11 +57,13 @@ pub struct Spectrum {
     samples: f64,
     /// `s²/N`, descending.
     values: Vec<f64>,
-    /// `UᵀZ₁`, one row for each value, one column for each target.
+    /// `Uᵀ(Z₁ − R₁θ₀)`, one row for each value, one column for each target.
     loadings: Mat<f64>,
     /// Right vectors scaled back by `D^{−1/2}`.
     vectors: Mat<f64>,
-    /// `c` and `Σ(y−ȳ)²` of each target, on the scale of `samples`.
+    /// Around which `λ` is searched.
+    scale: f64,
+    /// `c` and `Σ(y−ȳ)²` of each target, on the scale of `samples`; the latter is 0 where the target is constant.
     residual: Vec<f64>,
     total: Vec<f64>,
     intercept: bool,
@@ -44,17 +77,29 @@ impl Spectrum {
     /// # Errors
     /// When the SVD does not converge.
     pub fn new(pooled: &Summary, intercept: bool, standardize: bool, samples: f64) -> Result<Self> {
-        Self::scaled_by(pooled, intercept, &weights(pooled, intercept, standardize), samples)
+        let d = weights(pooled, intercept, standardize);
+        Self::scaled_by(pooled, intercept, &d, samples, None)
     }
 
-    fn scaled_by(pooled: &Summary, intercept: bool, d: &[f64], samples: f64) -> Result<Self> {
+    fn scaled_by(
+        pooled: &Summary,
+        intercept: bool,
+        d: &[f64],
+        samples: f64,
+        origin: Option<&[f64]>,
+    ) -> Result<Self> {
         let first = usize::from(intercept);
         let top = usize::from(intercept && pooled.pivots().next() == Some(0));
         let (rows, columns) = (pooled.rank() - top, pooled.width() - first);
         let factor = samples / pooled.n();
         let root = factor.sqrt();
-        let inverse: Vec<f64> =
-            d[first..].iter().map(|&d| if d > 0.0 { 1.0 / d.sqrt() } else { 0.0 }).collect();
+        // A constant column explains nothing, and rounding in it must not.
+        let varies = pooled.variances(first);
+        let inverse: Vec<f64> = d[first..]
+            .iter()
+            .zip(&varies[first..])
+            .map(|(&d, &v)| if d > 0.0 && v > 0.0 { 1.0 / d.sqrt() } else { 0.0 })
+            .collect();
         let r = Mat::from_fn(rows, columns, |i, j| {
             let (pivot, cells, _) = pooled.row(top + i);
             if j + first >= pivot { root * cells[j + first - pivot] * inverse[j] } else { 0.0 }
@@ -65,10 +110,16 @@ impl Spectrum {
             reason: "the singular values of the pooled summary do not converge".to_owned(),
         })?;
         let size = rows.min(columns);
-        let mut total: Vec<f64> = pooled.residual().iter().map(|c| c * factor).collect();
+        let residual: Vec<f64> = pooled.residual().iter().map(|c| c * factor).collect();
+        let mut total = residual.clone();
         for i in 0..rows {
             for (k, t) in total.iter_mut().enumerate() {
                 *t += z[(i, k)] * z[(i, k)];
+            }
+        }
+        for (k, t) in total.iter_mut().enumerate() {
+            if is_constant(*t, pooled.squares(k) * factor) {
+                *t = 0.0;
             }
         }
         let vectors =
@@ -77,12 +128,27 @@ impl Spectrum {
                 size,
                 |j, i| if size > 0 { svd.V()[(j, i)] * inverse[j] } else { 0.0 },
             );
+        let mut distance = z;
+        if let Some(origin) = origin {
+            for i in 0..rows {
+                let (pivot, cells, _) = pooled.row(top + i);
+                let at_origin = root * crate::summary::dot(cells, &origin[pivot - first..]);
+                for k in 0..pooled.targets() {
+                    distance[(i, k)] -= at_origin;
+                }
+            }
+        }
+        let values: Vec<f64> = (0..size).map(|i| svd.S()[i] * svd.S()[i] / samples).collect();
+        let sizes = pooled.column_squares();
+        let sizes = sizes[first..].iter().zip(&inverse).map(|(s, i)| s / pooled.n() * i * i);
+        let noise = ROUNDING * sizes.fold(0.0, f64::max);
         Ok(Self {
             samples,
-            values: (0..size).map(|i| svd.S()[i] * svd.S()[i] / samples).collect(),
-            loadings: svd.U().transpose() * z,
+            scale: values.first().map_or(0.0, |largest| largest.max(noise)),
+            values,
+            loadings: svd.U().transpose() * distance,
             vectors,
-            residual: pooled.residual().iter().map(|c| c * factor).collect(),
+            residual,
             total,
             intercept,
         })
@@ -113,84 +179,135 @@ impl Spectrum {
         self.samples * self.residuals(ridge).iter().sum::<f64>() / (freedom * freedom)
     }
 
-    /// GCV with every target measured in its own variance, so that units do not choose the ridge.
+    /// What the automatic ridge minimises: cross-validation with every target in its own variance, so that units do not
+    /// choose the ridge, and with degrees of freedom counted 1.2 times.
     ///
-    /// Infinite where no degrees of freedom are left: sample weights may sum to less than the rank, and
-    /// beyond the pole the score would fall again.
-    fn relative_gcv(&self, ridge: f64) -> f64 {
-        let freedom = self.samples - self.degrees(ridge);
+    /// Infinite where no degrees of freedom are left: beyond the pole the score would fall again.
+    fn score(&self, ridge: f64) -> f64 {
+        let freedom = self.samples - CAUTION * self.degrees(ridge);
         if freedom <= 0.0 {
             return f64::INFINITY;
         }
-        let rss = self.residuals(ridge);
-        let shares = rss.iter().zip(&self.total).map(|(r, t)| if *t > 0.0 { r / t } else { 0.0 });
-        shares.sum::<f64>() * (self.samples / freedom).powi(2)
+        self.unexplained(ridge) * (self.samples / freedom).powi(2)
     }
 
-    /// The derivative of `ln` [`Self::relative_gcv`] by `λ`: `S′/S − 2f′/f` with `S = Σ RSS/total` and `f = N − df`.
+    /// `Σ RSS/total`, over targets that vary.
+    fn unexplained(&self, ridge: f64) -> f64 {
+        let rss = self.residuals(ridge);
+        rss.iter()
+            .enumerate()
+            .map(|(k, r)| self.share(k, *r) + self.share(k, NO_ERROR * self.total[k]))
+            .sum()
+    }
+
+    fn share(&self, k: usize, squares: f64) -> f64 {
+        if self.total[k] > 0.0 { squares / self.total[k] } else { 0.0 }
+    }
+
+    /// The derivative of `ln` [`Self::score`] by `λ`: `S′/S − 2f′/f` with `S = Σ RSS/total` and `f = N − 1.2 df`.
     fn slope(&self, ridge: f64) -> f64 {
-        let freedom = self.samples - self.degrees(ridge);
-        if freedom <= 0.0 {
+        let freedom = self.samples - CAUTION * self.degrees(ridge);
+        let unexplained = self.unexplained(ridge);
+        // Without freedom, or with nothing to explain, more ridge is better.
+        if freedom <= 0.0 || unexplained <= 0.0 {
             return f64::NEG_INFINITY;
         }
-        let rss = self.residuals(ridge);
-        let share = |k: usize, v: f64| if self.total[k] > 0.0 { v / self.total[k] } else { 0.0 };
-        let sum: f64 = rss.iter().enumerate().map(|(k, r)| share(k, *r)).sum();
         let (mut rise, mut gain) = (0.0, 0.0);
         for (i, s) in self.values.iter().enumerate().filter(|(_, s)| **s > 0.0) {
             let shrinks = s / ((s + ridge) * (s + ridge));
             let left = ridge / (s + ridge);
             gain += shrinks;
-            for k in 0..rss.len() {
-                rise += 2.0 * left * shrinks * share(k, self.loadings[(i, k)].powi(2));
+            for k in 0..self.total.len() {
+                rise += 2.0 * left * shrinks * self.share(k, self.loadings[(i, k)].powi(2));
             }
         }
-        rise / sum - 2.0 * gain / freedom
+        rise / unexplained - 2.0 * CAUTION * gain / freedom
     }
 
-    /// Coefficients at `λ`, without the intercept: one column for each target.
-    fn coefficients(&self, ridge: f64) -> Mat<f64> {
+    /// `V f(S²) UᵀZ₁`: coefficients without the intercept, one column for each target.
+    fn filtered(&self, filter: impl Fn(f64) -> f64) -> Mat<f64> {
         let root = self.samples.sqrt();
         let shrunk = Mat::from_fn(self.values.len(), self.loadings.ncols(), |i, k| {
             let s = self.values[i];
-            if s > 0.0 { s.sqrt() / (s + ridge) * self.loadings[(i, k)] / root } else { 0.0 }
+            if s > 0.0 { filter(s) * self.loadings[(i, k)] / root } else { 0.0 }
         });
         &self.vectors * shrunk
     }
 
-    /// The range of `λ` worth looking at.
-    fn range(&self) -> Option<(f64, f64)> {
-        let largest = self.values.first().copied().filter(|s| *s > 0.0)?;
-        let interpolating =
-            self.values.len() as f64 + f64::from(u8::from(self.intercept)) >= self.samples;
-        Some((largest * if interpolating { LEAST_INTERPOLATING } else { LEAST }, largest * MOST))
+    /// Coefficients at `λ`, as a distance from the origin.
+    fn coefficients(&self, ridge: f64) -> Mat<f64> {
+        self.filtered(|s| s.sqrt() / (s + ridge))
+    }
+
+    /// The derivative of [`Self::coefficients`] by `λ`.
+    fn coefficient_slopes(&self, ridge: f64) -> Mat<f64> {
+        self.filtered(|s| -s.sqrt() / ((s + ridge) * (s + ridge)))
     }
 }
 
-/// The `λ` that minimises generalised cross-validation.
+/// The `λ` that minimises generalised cross-validation, degrees of freedom counted 1.2 times.
 ///
 /// # Errors
 /// When the SVD does not converge.
 pub fn by_gcv(pooled: &Summary, intercept: bool, standardize: bool, samples: f64) -> Result<f64> {
-    let spectrum = Spectrum::new(pooled, intercept, standardize, samples)?;
-    let slope = |ridge| spectrum.slope(ridge);
-    Ok(minimise(spectrum.range(), |ridge| spectrum.relative_gcv(ridge), Some(&slope)))
+    Ok(Spectrum::new(pooled, intercept, standardize, samples)?.best())
 }
 
-/// The `λ` with the least mean squared error on tasks left out, one after the other.
+impl Spectrum {
+    fn best(&self) -> f64 {
+        minimise(self.scale, |ridge| self.score(ridge), |ridge| self.slope(ridge))
+    }
+
+    /// The model under a penalty, from the decomposition: no second factorisation, and no decision on rank.
+    fn solve(&self, pooled: &Summary, penalty: Penalty, origin: Option<&[f64]>) -> Result<Model> {
+        let mut w = self.coefficients(penalty.ridge());
+        for k in 0..w.ncols() {
+            for (j, o) in origin.unwrap_or_default().iter().enumerate() {
+                w[(j, k)] += o;
+            }
+        }
+        let theta = with_intercept(&w, pooled, self.intercept);
+        super::checked(Model { theta, rank: pooled.rank(), outcome: Outcome::Unique, penalty })
+    }
+}
+
+/// The model at the `λ` that minimises generalised cross-validation.
+///
+/// # Errors
+/// When the summary is empty, the SVD does not converge, or numbers leave the range of double precision.
+pub(crate) fn solve_by_gcv(
+    pooled: &Summary,
+    intercept: bool,
+    standardize: bool,
+    samples: f64,
+    origin: Option<&[f64]>,
+) -> Result<Model> {
+    if pooled.n() <= 0.0 {
+        return Err(Error::NotLearned);
+    }
+    let d = weights(pooled, intercept, standardize);
+    let spectrum = Spectrum::scaled_by(pooled, intercept, &d, samples, origin)?;
+    spectrum.solve(pooled, Penalty::new(spectrum.best(), standardize)?, origin)
+}
+
+/// The model at the `λ` with the least mean squared error on tasks left out, one after the other.
 ///
 /// Each left-out task is predicted from the pool of the others: what a new task like the old ones
 /// would see. Cost: one pool and one SVD for each task.
 ///
 /// # Errors
-/// With fewer than two tasks, or when an SVD does not converge.
-pub fn by_leaving_tasks_out(
+/// With fewer than two tasks, and as [`solve_by_gcv`].
+pub(crate) fn solve_by_leaving_tasks_out(
+    pooled: &Summary,
     folds: &[(Summary, &Summary)],
-    d: &[f64],
     intercept: bool,
-) -> Result<f64> {
-    let errors = LeftOut::new(folds, d, intercept)?;
-    Ok(minimise(errors.range(), |ridge| errors.at(ridge), None))
+    standardize: bool,
+    origin: Option<&[f64]>,
+) -> Result<Model> {
+    let d = weights(pooled, intercept, standardize);
+    let penalty = Penalty::new(LeftOut::new(folds, &d, intercept)?.best(), standardize)?;
+    let spectrum = Spectrum::scaled_by(pooled, intercept, &d, pooled.n(), origin)?;
+    spectrum.solve(pooled, penalty, origin)
 }
 
 /// Squared error on left-out tasks as a function of `λ`.
@@ -214,7 +331,7 @@ impl<'a> LeftOut<'a> {
         let folds = folds
             .iter()
             .map(|(rest, left)| {
-                Ok((Spectrum::scaled_by(rest, intercept, d, rest.n())?, rest, *left))
+                Ok((Spectrum::scaled_by(rest, intercept, d, rest.n(), None)?, rest, *left))
             })
             .collect::<Result<_>>()?;
         Ok(Self { folds })
@@ -232,14 +349,34 @@ impl<'a> LeftOut<'a> {
         squares / samples
     }
 
-    fn range(&self) -> Option<(f64, f64)> {
-        let ranges: Vec<_> = self.folds.iter().filter_map(|(s, ..)| s.range()).collect();
-        ranges.into_iter().reduce(|a, b| (a.0.max(b.0), a.1.max(b.1)))
+    /// The derivative of the sum of squared errors by `λ`: `2 Σ (Rθ − Z)ᵀ R θ′`.
+    fn slope(&self, ridge: f64) -> f64 {
+        let slope = |(spectrum, rest, left): &(Spectrum, &Summary, &Summary)| {
+            let theta = with_intercept(&spectrum.coefficients(ridge), rest, spectrum.intercept);
+            let rate =
+                intercept_slope(&spectrum.coefficient_slopes(ridge), rest, spectrum.intercept);
+            left.excess_along(&theta, &rate)
+        };
+        self.folds.iter().map(slope).sum()
+    }
+
+    fn best(&self) -> f64 {
+        let scale = self.folds.iter().map(|(s, ..)| s.scale).fold(0.0, f64::max);
+        minimise(scale, |ridge| self.at(ridge), |ridge| self.slope(ridge))
     }
 }
 
 /// Puts the free intercept, which the first row of `R` determines, in front of the coefficients.
 fn with_intercept(w: &Mat<f64>, pooled: &Summary, intercept: bool) -> Theta {
+    led_by(w, pooled, intercept, |k| pooled.row(0).2[k])
+}
+
+/// The same for derivatives by `λ`, which the targets do not move.
+fn intercept_slope(w: &Mat<f64>, pooled: &Summary, intercept: bool) -> Theta {
+    led_by(w, pooled, intercept, |_| 0.0)
+}
+
+fn led_by(w: &Mat<f64>, pooled: &Summary, intercept: bool, z: impl Fn(usize) -> f64) -> Theta {
     let first = usize::from(intercept);
     let mut theta = Theta::zeros(pooled.width(), w.ncols());
     for k in 0..w.ncols() {
@@ -248,58 +385,46 @@ fn with_intercept(w: &Mat<f64>, pooled: &Summary, intercept: bool) -> Theta {
             column[first + j] = w[(j, k)];
         }
         if intercept && pooled.rank() > 0 {
-            let (_, r, z) = pooled.row(0);
-            column[0] = (z[k] - crate::summary::dot(&r[1..], &column[1..])) / r[0];
+            let (_, r, _) = pooled.row(0);
+            column[0] = (z(k) - crate::summary::dot(&r[1..], &column[1..])) / r[0];
         }
     }
     theta
 }
 
-/// Minimises over a logarithmic grid, then around the best grid point, by the root of the slope where there is one and by golden
-/// section else; where no score is finite, the upper end.
+/// The `λ` of least score, within fixed decades around `scale`; 0 where nothing varies, which leaves no scale.
 ///
-/// A score is flat at its minimum: half its digits are all that comparing scores can find, and sums made in another order would end
-/// up elsewhere. The root of its slope is found to nearly all digits.
-fn minimise(
-    range: Option<(f64, f64)>,
-    score: impl Fn(f64) -> f64,
-    slope: Option<&dyn Fn(f64) -> f64>,
-) -> f64 {
-    const PER_DECADE: f64 = 4.0;
-    let Some((low, high)) = range else { return 0.0 };
-    let steps = ((high / low).log10() * PER_DECADE).ceil() as usize;
-    let at = |x: f64| low * 10f64.powf(x / PER_DECADE);
-    let best = (0..=steps)
-        .map(|i| (i, score(at(i as f64))))
-        .filter(|(_, s)| s.is_finite())
-        .min_by(|a, b| a.1.total_cmp(&b.1))
-        .map_or(steps, |(i, _)| i) as f64;
-    let (mut a, mut b) = ((best - 1.0).max(0.0), (best + 1.0).min(steps as f64));
-    if let Some(slope) = slope
-        && slope(at(a)) < 0.0
-        && slope(at(b)) > 0.0
-    {
-        let (mut low, mut high) = (a, b);
-        for _ in 0..56 {
-            let middle = f64::midpoint(low, high);
-            if slope(at(middle)) < 0.0 { low = middle } else { high = middle }
-        }
-        let root = at(f64::midpoint(low, high));
-        if score(root) <= score(at(best)) * (1.0 + 1e-9) {
-            return root;
+/// Candidates are the ends of the range, where the score falls towards them, and every point in between where its slope turns
+/// from falling to rising, found by halving. Among candidates whose scores differ by rounding the largest `λ` is taken.
+fn minimise(scale: f64, score: impl Fn(f64) -> f64, slope: impl Fn(f64) -> f64) -> f64 {
+    if scale <= 0.0 {
+        return 0.0;
+    }
+    let at = |x: f64| scale * 10f64.powf(x / f64::from(PER_DECADE) - f64::from(BELOW));
+    let last = (BELOW + ABOVE) * PER_DECADE;
+    let falls: Vec<bool> = (0..=last).map(|i| slope(at(f64::from(i))) < 0.0).collect();
+    let mut candidates = Vec::new();
+    if !falls[0] {
+        candidates.push(at(0.0));
+    }
+    for (i, pair) in (0..last).zip(falls.windows(2)) {
+        if pair[0] && !pair[1] {
+            let (mut low, mut high) = (f64::from(i), f64::from(i + 1));
+            for _ in 0..HALVINGS {
+                let middle = f64::midpoint(low, high);
+                if slope(at(middle)) < 0.0 { low = middle } else { high = middle }
+            }
+            candidates.push(at(f64::midpoint(low, high)));
         }
     }
-    let golden = (5f64.sqrt() - 1.0) / 2.0;
-    for _ in 0..24 {
-        let (c, d) = (b - golden * (b - a), a + golden * (b - a));
-        if score(at(c)) <= score(at(d)) {
-            b = d;
-        } else {
-            a = c;
-        }
+    if falls[last as usize] {
+        candidates.push(at(f64::from(last)));
     }
-    let refined = at(f64::midpoint(a, b));
-    if score(refined) <= score(at(best)) { refined } else { at(best) }
+    let scored: Vec<(f64, f64)> =
+        candidates.into_iter().map(|ridge| (ridge, score(ridge))).collect();
+    let least = scored.iter().map(|(_, s)| *s).fold(f64::INFINITY, f64::min);
+    let best = scored.iter().rev().find(|(_, s)| *s <= least + TIE * least.abs());
+    best.map_or(at(f64::from(last)), |(ridge, _)| *ridge)
 }
 
 #[cfg(test)]
@@ -310,11 +435,35 @@ mod tests {
     #[test]
     fn a_parabola_in_log_lambda_is_minimised() {
         let score = |l: f64| 1.0 + (l.log10() + 2.345).powi(2);
-        let found = minimise(Some((1e-10, 1e3)), score, None);
-        assert!((found.log10() + 2.345).abs() < 1e-4, "{found}");
         let slope = |l: f64| l.log10() + 2.345;
-        let found = minimise(Some((1e-10, 1e3)), score, Some(&slope));
+        let found = minimise(1.0, score, slope);
         assert!((found.log10() + 2.345).abs() < 1e-12, "{found}");
+    }
+
+    #[test]
+    fn the_best_of_several_minima_is_found_and_the_larger_of_two_that_tie() {
+        // Minima at 1e-6 and 1e-2, the second lower by `step`.
+        let score = |l: f64, step: f64| {
+            let x = l.log10();
+            ((x + 6.0) * (x + 2.0)).powi(2) + step * (x + 2.0)
+        };
+        for (step, expected) in [(0.5, -6.0), (-0.5, -2.0), (0.0, -2.0)] {
+            let slope = |l: f64| {
+                let x = l.log10();
+                2.0 * (x + 6.0) * (x + 2.0) * (2.0 * x + 8.0) + step
+            };
+            let found = minimise(1.0, |l| 10.0 + score(l, step), slope);
+            assert!((found.log10() - expected).abs() < 0.05, "{step}: {found}");
+        }
+    }
+
+    #[test]
+    fn a_score_that_falls_to_an_end_of_the_range_takes_that_end() {
+        let up = minimise(2.0, |l| -l, |_| -1.0);
+        assert!((up / 2e3 - 1.0).abs() < 1e-12, "{up}");
+        let down = minimise(2.0, |l| l, |_| 1.0);
+        assert!((down / 2e-10 - 1.0).abs() < 1e-12, "{down}");
+        assert!(minimise(0.0, |l| l, |_| 1.0).abs() == 0.0);
     }
 
     #[test]
@@ -328,7 +477,7 @@ mod tests {
         let spectrum = Spectrum::new(&s.finish().unwrap(), true, true, 30.0).unwrap();
         for ridge in [1e-4, 1e-2, 0.3, 2.0] {
             let step = 1e-5 * ridge;
-            let log = |l: f64| spectrum.relative_gcv(l).ln();
+            let log = |l: f64| spectrum.score(l).ln();
             let slope = (log(ridge + step) - log(ridge - step)) / (2.0 * step);
             let own = spectrum.slope(ridge);
             assert!((own - slope).abs() < 1e-6 * (slope.abs() + 1e-3), "{own} against {slope}");
@@ -382,10 +531,15 @@ mod tests {
                 (rest, &tasks[t])
             })
             .collect();
-        let best = by_leaving_tasks_out(&folds, &[1.0; 6], false).unwrap();
         let score = LeftOut::new(&folds, &[1.0; 6], false).unwrap();
+        let best = score.best();
         for l in [1e-4, 1e-3, 1e-2, 1e-1, 1.0] {
             assert!(score.at(best) <= score.at(l) + 1e-12, "{l} is better than {best}");
+            let step = 1e-6 * l;
+            let rows: f64 = tasks.iter().map(Summary::n).sum();
+            let slope = rows * (score.at(l + step) - score.at(l - step)) / (2.0 * step);
+            let own = score.slope(l);
+            assert!((own - slope).abs() < 1e-5 * (own.abs() + 1e-3), "{own} against {slope}");
         }
     }
 }

@@ -168,11 +168,6 @@ impl Summary {
         Self::pack(self.m, self.p, n, self.pivots.clone(), &cells, c, target_sum).kept()
     }
 
-    /// `Σ w y²` of target `k`.
-    fn squares(&self, k: usize) -> f64 {
-        self.c[k] + self.iter().map(|(_, _, z)| z[k] * z[k]).sum::<f64>()
-    }
-
     /// `A = R_t R⁻¹` on the row space of `R`; an error where `R_t` leaves it.
     fn share_of(&self, part: &Summary) -> Result<Mat<f64>> {
         let r = self.rank();

@@ -13,13 +13,20 @@ use crate::error::{Error, Result};
 use crate::kernel::{self, Gram, Source, Triangle};
 use crate::rows::Rows;
 
+/// Rows whose median sums of products are taken about.
+const SHIFT_ROWS: usize = 5;
+
+/// Up to this many rows per column rows are factored, whatever the accumulator.
+const FEW: u64 = 2;
+
 /// How rows are accumulated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Accumulator {
     /// Orthogonal factors: loses as many digits as the condition number has. The default.
     #[default]
     Qr,
-    /// Sums of products: about three times faster, loses twice as many digits.
+    /// Sums of products: about three times faster, loses twice as many digits. With an intercept a row near the first ones
+    /// is subtracted from all rows while they are summed, so that a mean far from zero costs no digits.
     Gram,
 }
 
@@ -128,7 +135,9 @@ pub struct Summarizer {
 enum State {
     /// Level `l` holds the factor of `2^l` leaves or none.
     Forest(Vec<Option<Triangle>>),
-    Sums(Gram),
+    /// Sums of products of rows less `shift`, a row near the first ones (0 for the intercept); empty until there is one,
+    /// and without an intercept.
+    Sums { sums: Gram, shift: Vec<f64> },
 }
 
 #[derive(Debug, Default)]
@@ -174,7 +183,7 @@ impl Summarizer {
         }
         let state = match accumulator {
             Accumulator::Qr => State::Forest(Vec::new()),
-            Accumulator::Gram => State::Sums(Gram::new(m, targets)),
+            Accumulator::Gram => State::Sums { sums: Gram::new(m, targets), shift: Vec::new() },
         };
         Ok(Self {
             leaf: kernel::leaf_rows(m),
@@ -238,8 +247,12 @@ impl Summarizer {
         if self.rows == 0 {
             return Err(Error::Empty { what: "the task" });
         }
-        self.flush()?;
         let (m, p) = (self.design.width(), self.targets);
+        if self.reduced == 0 && self.rows <= FEW * m as u64 {
+            // The products of few rows are singular or nearly so, and factoring the rows costs no more.
+            self.state = State::Forest(Vec::new());
+        }
+        self.flush()?;
         let target_sum: Vec<f64> = self.target_sum.iter().map(|s| s.value()).collect();
         match self.state {
             State::Forest(levels) => {
@@ -251,8 +264,11 @@ impl Summarizer {
                     .expect("at least one row was added");
                 Summary::from_triangle(triangle, self.n, target_sum).kept()
             }
-            State::Sums(gram) => echelon::from_gram(&gram, m, p, self.n, target_sum)
-                .map_err(|column| Error::Overflow { column }),
+            State::Sums { sums, shift } => {
+                echelon::from_gram(&sums, (m, p), self.n, target_sum, &shift)
+                    .and_then(|summary| summary.kept().map_err(|_| 0))
+                    .map_err(|column| Error::Overflow { column })
+            }
         }
     }
 
@@ -332,12 +348,40 @@ impl Summarizer {
         self.leaves(&x, &y, held.weighted.then_some(&held.w[..]))
     }
 
+    /// Takes the median of the first rows as the shift of sums of products, where there is an intercept to put it back into.
+    /// The median, because a single row far out would cost the digits the shift is meant to save.
+    fn fix_shift(&mut self, x: &Rows<'_>, y: &Rows<'_>) {
+        let (m, w) = (self.design.width(), self.design.width() + self.targets);
+        let State::Sums { shift, .. } = &mut self.state else { return };
+        if !shift.is_empty() || !self.design.intercept() {
+            return;
+        }
+        let count = x.len().min(SHIFT_ROWS);
+        let mut rows = vec![0.0; count * w];
+        // Rows the basis refuses are refused again, with their place, when their leaf is reduced.
+        if self.design.write(&x.slice(0, count), 0, &mut rows, w, None).is_err() {
+            return;
+        }
+        y.slice(0, count).copy_into(0, &mut rows, w, m, None);
+        let median = |j: usize| {
+            let mut column: Vec<f64> = rows.iter().skip(j).step_by(w).copied().collect();
+            column.sort_by(f64::total_cmp);
+            Some(column[count / 2]).filter(|v| v.is_finite() && j > 0).unwrap_or(0.0)
+        };
+        *shift = (0..w).map(median).collect();
+    }
+
     /// Factors whole leaves (the last may be short), a wave of `threads` at a time, and merges them
     /// in order.
     fn leaves(&mut self, x: &Rows<'_>, y: &Rows<'_>, weights: Option<&[f64]>) -> Result<()> {
+        self.fix_shift(x, y);
+        let shift = match &self.state {
+            State::Sums { shift, .. } => Some(shift.clone()),
+            State::Forest(_) => None,
+        };
+        let shift = shift.as_deref();
         let count = x.len().div_ceil(self.leaf);
         let span = |i: usize| (i * self.leaf, ((i + 1) * self.leaf).min(x.len()));
-        let gram = matches!(self.state, State::Sums(_));
         let one = |i: usize| {
             let (from, to) = span(i);
             Leaf {
@@ -345,9 +389,10 @@ impl Summarizer {
                 x: x.slice(from, to),
                 y: y.slice(from, to),
                 scale: weights.map(|w| w[from..to].iter().map(|w| w.sqrt()).collect()),
+                shift: shift.unwrap_or_default(),
                 failure: Mutex::new(None),
             }
-            .reduce(gram)
+            .reduce(shift.is_some())
         };
         let mut next = 0;
         while next < count {
@@ -366,7 +411,7 @@ impl Summarizer {
                 let leaf = leaf.map_err(|e| e.shifted(self.reduced + from as u64))?;
                 match (&mut self.state, leaf) {
                     (State::Forest(levels), Reduced::Factor(t)) => carry(levels, t),
-                    (State::Sums(sums), Reduced::Sums(g)) => sums.merge(&g),
+                    (State::Sums { sums, .. }, Reduced::Sums(g)) => sums.merge(&g),
                     _ => unreachable!("a leaf is reduced the way the state asks for"),
                 }
             }
@@ -402,6 +447,8 @@ struct Leaf<'a> {
     x: Rows<'a>,
     y: Rows<'a>,
     scale: Option<Vec<f64>>,
+    /// Subtracted from every row before weights are applied; empty for nothing.
+    shift: &'a [f64],
     failure: Mutex<Option<BasisError>>,
 }
 
@@ -460,5 +507,14 @@ impl Source for Leaf<'_> {
             return;
         }
         self.y.copy_into(from, out, w, self.design.width(), scale);
+        if self.shift.is_empty() {
+            return;
+        }
+        for (i, row) in out.chunks_exact_mut(w).enumerate() {
+            let weight = scale.map_or(1.0, |s| s[i]);
+            for (v, shift) in row.iter_mut().zip(self.shift) {
+                *v -= weight * shift;
+            }
+        }
     }
 }

@@ -128,13 +128,14 @@ impl Summary {
 /// Cholesky of the sums in echelon form: a pivot that cancels to rounding has no row.
 ///
 /// Forming `XᵀX` has squared the condition number, so a dependency is only seen down to `√ε`.
-/// Returns the offending column where the sums have overflowed.
+/// `shift` was subtracted from every row of features and targets, and is put back into the row of the intercept; empty for
+/// none. Returns the offending column where the sums have overflowed.
 pub(super) fn from_gram(
     gram: &Gram,
-    m: usize,
-    p: usize,
+    (m, p): (usize, usize),
     n: f64,
     target_sum: Vec<f64>,
+    shift: &[f64],
 ) -> Result<Summary, usize> {
     if let Some(column) = (0..m).find(|&j| !gram.xx(j, j).is_finite()) {
         return Err(column);
@@ -143,9 +144,10 @@ pub(super) fn from_gram(
         return Err(m + k);
     }
     // Far from dependent columns the blocked decomposition is right, and much faster for wide designs.
-    if let Some((triangle, condition)) = decompose(gram)
+    if let Some((mut triangle, condition)) = decompose(gram)
         && condition < SAFE_CONDITION
     {
+        unshift(&mut triangle.cells, shift);
         return Ok(Summary::from_triangle(triangle, n, target_sum));
     }
     let w = m + p;
@@ -193,7 +195,22 @@ pub(super) fn from_gram(
     for c in &mut c {
         *c = c.max(0.0);
     }
-    Ok(Summary::pack(m, p, n, pivots, &cells, c, target_sum))
+    if shift.is_empty() {
+        return Ok(Summary::pack(m, p, n, pivots, &cells, c, target_sum));
+    }
+    // With the shift back in place, a column may turn out to vary by no more than rounding.
+    cells.truncate(pivots.len() * w);
+    unshift(&mut cells, shift);
+    let triangle = Triangle { m, p, rows: pivots.len(), cells, residual: c };
+    Ok(Summary::from_triangle(triangle, n, target_sum))
+}
+
+/// Adds `shift` to the mean, which the first row holds times the root of `n`: rows below it are those of centred columns.
+fn unshift(cells: &mut [f64], shift: &[f64]) {
+    let root = cells.first().copied().unwrap_or(0.0);
+    for (cell, shift) in cells.iter_mut().zip(shift) {
+        *cell += root * shift;
+    }
 }
 
 /// What column `j` is made of: `‖x_j‖ + Σ |c_k| ‖x_k‖`, where `Σ c_k x_k` comes closest to it. That much can be lost to rounding when it is

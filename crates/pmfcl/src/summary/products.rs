@@ -79,7 +79,7 @@ impl Summary {
         products.check()?;
         let (m, p) = (products.features, products.targets);
         let gram = Gram::from_upper(m, p, &products.xx, &products.xy, &products.yy);
-        let summary = echelon::from_gram(&gram, m, p, products.n, products.y.clone())
+        let summary = echelon::from_gram(&gram, (m, p), products.n, products.y.clone(), &[])
             .map_err(|column| Error::Overflow { column })?;
         summary.stands_for(products)?;
         Ok(summary)
