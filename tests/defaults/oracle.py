@@ -2,8 +2,8 @@
 
 import numpy as np
 
-# A standard deviation below this share of the mean is rounding: the column is constant.
-CONSTANT = 1e-12
+# A column with a standard deviation below this share of its root mean square is constant, by definition.
+CONSTANT = 3e-7
 # Of a feature that is constant within classes: the variance it is given, as a share of its total variance.
 LEAST_VARIANCE = 1e-6
 
@@ -15,7 +15,7 @@ def ridge(table, penalty, X):
     y = table.y.reshape(len(table.X), -1)
     centre, middle = share @ table.X, share @ y
     scale = np.sqrt(share @ (table.X - centre) ** 2)
-    active = scale > CONSTANT * np.abs(centre)
+    active = scale > CONSTANT * np.hypot(scale, centre)
     scaled = (table.X - centre)[:, active] / scale[active] * np.sqrt(share)[:, None]
     u, s, vt = np.linalg.svd(scaled, full_matrices=False)
     along = u.T @ ((y - middle) * np.sqrt(share)[:, None])
@@ -38,8 +38,10 @@ def discriminants(table, shrinkage, X):
     centre = w @ table.X / w.sum()
     within = (table.X - means[np.searchsorted(classes, table.y)]) * np.sqrt(w / freedom)[:, None]
     total = w @ (table.X - centre) ** 2 / w.sum()
-    active = np.sqrt(total) > CONSTANT * np.abs(centre)
-    scale = np.sqrt(np.maximum((within**2).sum(axis=0), LEAST_VARIANCE * total))[active]
+    squares = total + centre**2
+    active = total > CONSTANT**2 * squares
+    least = np.maximum(LEAST_VARIANCE * total, CONSTANT**2 * squares)
+    scale = np.sqrt(np.maximum((within**2).sum(axis=0), least))[active]
     stacked = np.vstack([np.sqrt(1 - shrinkage) * within[:, active] / scale, np.sqrt(shrinkage) * np.eye(active.sum())])
     root = np.linalg.qr(stacked, mode="r")
     white = np.linalg.solve(root.T, ((means - centre)[:, active] / scale).T)
