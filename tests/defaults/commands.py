@@ -141,19 +141,20 @@ def preferred(place):
 WAYS = [task_column, several_files, one_by_one, compact, merged, relearned, preferred]
 
 
-def other_commands(place, model):
+def other_commands(place):
     """Commands that change nothing must run, and answer in numbers."""
-    place.run("show", model)
-    place.json("score", model, *place.all_files())
-    place.run("score", model, *place.all_files())
-    for kind in ("json", "onnx", "safetensors"):
-        place.json("export", model, "-o", f"model.{kind}")
-    json.loads((place.directory / "model.json").read_text(encoding="utf-8"), parse_constant=not_json)
-    place.json("predict", model, "asked.csv")
-    if len(place.names) > 1:
-        place.json("front", model, *place.names[:2])
     # A page draws the fronts of all pairs of tasks; three are enough.
-    place.learn("few.pmf", *place.all_files()[:3])
+    files = place.all_files()[:3]
+    place.learn("few.pmf", *files)
+    place.run("show", "few.pmf")
+    place.json("score", "few.pmf", *files)
+    place.run("score", "few.pmf", *files)
+    for kind in ("json", "onnx", "safetensors"):
+        place.json("export", "few.pmf", "-o", f"few.{kind}")
+    json.loads((place.directory / "few.json").read_text(encoding="utf-8"), parse_constant=not_json)
+    place.json("predict", "few.pmf", files[0])
+    if len(files) > 1:
+        place.json("front", "few.pmf", *place.names[:2])
     place.json("report", "few.pmf", "-o", "page.html")
     page = (place.directory / "page.html").read_text(encoding="utf-8")
     shown = [word for word in (">NaN<", ">inf<", ">-inf<", ":NaN", ":Infinity", ":inf") if word in page]

@@ -13,8 +13,6 @@ from . import commands, estimators, oracle
 from .estimators import Draw, answers
 from .tables import varied
 
-MOST_TASKS = 50
-
 
 @dataclass(frozen=True)
 class Plan:
@@ -27,6 +25,7 @@ class Plan:
     # Ways that a split is tried in, in turn.
     ways_each: int = len(estimators.LEDGERS + estimators.OTHERS)
     command_ways_each: int = len(commands.WAYS)
+    most_tasks: int = 50
 
 
 @dataclass
@@ -88,7 +87,7 @@ class Findings:
         return "\n".join(lines)
 
 
-def cut(table, rng):
+def cut(table, rng, most_tasks):
     """Rows in tasks: any number of any size, in any order, or such that a task has what others lack."""
     n = len(table.frame)
     kind = rng.integers(3)
@@ -100,7 +99,7 @@ def cut(table, rng):
         rows = np.argsort(table.X[:, rng.integers(table.X.shape[1])], kind="stable")
     if table.task_rows:
         return np.array_split(rows, range(table.task_rows, n, table.task_rows))
-    tasks = int(rng.integers(1, min(MOST_TASKS, n) + 1))
+    tasks = int(rng.integers(1, min(most_tasks, n) + 1))
     return np.split(rows, np.sort(rng.choice(np.arange(1, n), size=tasks - 1, replace=False)))
 
 
@@ -143,9 +142,10 @@ def facts_gap(table, one, other):
     return max(gaps)
 
 
-def turn(ways, each, k):
-    """The ways that draw `k` is tried in, `each` of them."""
-    return [ways[(k * each + i) % len(ways)] for i in range(min(each, len(ways)))]
+def turn(ways, each, k, table):
+    """The ways that draw `k` is tried in, `each` of them; the first draws of other variations begin with other ways."""
+    first = k * each + len(table.variation)
+    return [ways[(first + i) % len(ways)] for i in range(min(each, len(ways)))]
 
 
 def through_python(findings, table, draws, asked, ways_each):
@@ -164,7 +164,7 @@ def through_python(findings, table, draws, asked, ways_each):
             ordered = estimators.in_order(draw)
             found.gaps.append(distance(table, answers(ordered, X), said))
             found.chosen.append(chosen(table, ordered))
-        for way in turn(estimators.LEDGERS + estimators.OTHERS, ways_each, k):
+        for way in turn(estimators.LEDGERS + estimators.OTHERS, ways_each, k, table):
             name = way.__name__.replace("_", " ")
             with findings.trying(table, name) as found:
                 model = way(draw)
@@ -239,8 +239,7 @@ def through_commands(findings, table, draws, asked, ways_each):
                 found.gaps.append(0.0)
             if said is None:
                 continue
-            ways = turn(commands.WAYS, ways_each, k)
-            for way in ways:
+            for way in turn(commands.WAYS, ways_each, k, table):
                 with findings.trying(table, "command: " + way.__name__.replace("_", " ")) as found:
                     model = way(place)
                     if model is None:
@@ -248,10 +247,10 @@ def through_commands(findings, table, draws, asked, ways_each):
                     shown = place.verified(model)
                     found.gaps.append(distance(table, place.answers(model), said))
                     found.chosen.append(shown["shrinkage"] if table.classes else shown["ridge"])
-                    if k == 0 and way is ways[-1]:
-                        with findings.trying(table, "command: the others") as others:
-                            commands.other_commands(place, model)
-                            others.gaps.append(0.0)
+            if k == 0:
+                with findings.trying(table, "command: the others") as found:
+                    commands.other_commands(place)
+                    found.gaps.append(0.0)
 
 
 def sweep(findings, table, variation, plan, seed):
@@ -263,7 +262,7 @@ def sweep(findings, table, variation, plan, seed):
     asked = other.mixed(rng)
     with tempfile.TemporaryDirectory() as directory, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a class seen in few rows, says scikit-learn
-        draws = [Draw(other, cut(other, rng), rng, Path(directory)) for _ in range(plan.splits)]
+        draws = [Draw(other, cut(other, rng, plan.most_tasks), rng, Path(directory)) for _ in range(plan.splits)]
         through_python(findings, other, draws, asked, plan.ways_each)
         logistic(findings, other, draws[: plan.logistic_splits], asked)
         through_commands(findings, other, draws[: plan.command_splits], asked, plan.command_ways_each)

@@ -188,7 +188,7 @@ def tasks_of_one_row(table, rng):
 
 
 def tasks_of_two_rows(table, rng):
-    """Two hundred rows in pairs."""
+    """A hundred rows in pairs."""
     return replace(table.rows(np.sort(rng.choice(len(table.frame), size=200, replace=False))), task_rows=2)
 
 
