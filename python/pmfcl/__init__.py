@@ -11,7 +11,7 @@ array([7.])
 
 from . import _core
 from ._classifier import ContinualClassifier
-from ._core import Summary, __version__
+from ._core import ModelChangedError, Summary, __version__
 from ._regressor import ContinualRegressor
 from ._views import Conflicts, FrontPoint, History, ParetoFront
 
@@ -21,6 +21,7 @@ __all__ = [
     "ContinualRegressor",
     "FrontPoint",
     "History",
+    "ModelChangedError",
     "ParetoFront",
     "Summary",
     "__version__",

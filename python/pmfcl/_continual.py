@@ -1,5 +1,7 @@
 """What both estimators share: tasks in, and everything that can be done with their summaries afterwards."""
 
+import os
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +18,18 @@ def word(value):
     if isinstance(value, float | np.floating):
         return repr(float(value))
     return str(value)
+
+
+def written(path, data):
+    """Writes a file that is there wholly or not at all; what was there before stays until then."""
+    path = Path(path)
+    draft = path.with_name(f"{path.name}.{os.getpid()}-{threading.get_ident()}.draft")
+    try:
+        draft.write_bytes(data)
+        draft.replace(path)
+    except BaseException:
+        draft.unlink(missing_ok=True)
+        raise
 
 
 def learned(estimator):
@@ -148,10 +162,13 @@ class Continual(BaseEstimator):
         return _views.History(self._model.task_names(), _views.grid(loss), _views.grid(forgetting))
 
     def conflicts(self):
-        """What each pair of tasks costs each other, and whether it could be noise (Chow's test)."""
+        """What each pair of tasks costs each other, and whether it could be noise (Chow's test).
+
+        The test takes a sample weight for that many copies of its row; where it gives no p-value, `reason` says why.
+        """
         learned(self)
-        forgetting, p_value = self._model.conflicts()
-        return _views.Conflicts(self._model.task_names(), np.array(forgetting), _views.grid(p_value))
+        forgetting, p_value, reason = self._model.conflicts()
+        return _views.Conflicts(self._model.task_names(), np.array(forgetting), _views.grid(p_value), reason)
 
     def pareto_front(self, a, b, points=50):
         """Every trade-off between two tasks, or two lists of tasks, with the knee and min-max points."""
@@ -188,13 +205,24 @@ class Continual(BaseEstimator):
         self._model.set_ridge(word(ridge), standardize)
         return self
 
-    def merge(self, other, prefix=None):
-        """Learns all that `other` has learned. Its tasks may get a prefix: `january` becomes `north/january`."""
+    def merge(self, other, prefix=None, tasks=None):
+        """Learns all that `other` has learned, or those of its tasks that `tasks` names; `other` is unchanged.
+
+        They may get a prefix: with "north", `january` becomes `north/january`.
+        """
         learned(self)
         learned(other)
         if type(other) is not type(self):
             raise TypeError(f"cannot merge: this is a {type(self).__name__}, the other a {type(other).__name__}")
         theirs = other._model.__copy__()
+        if tasks is not None:
+            known, chosen = theirs.task_names(), {str(name) for name in tasks}
+            if not chosen or chosen - set(known):
+                lacking = ", ".join(f"'{name}'" for name in sorted(chosen - set(known))) or "nothing"
+                raise ValueError(f"cannot merge: tasks names {lacking}; the other has learned {', '.join(known)}")
+            for name in known:
+                if name not in chosen:
+                    theirs.unlearn(name)
         ours, names = self._feature_names(), other._feature_names()
         if sorted(ours) != sorted(names):
             lone = sorted(set(ours) ^ set(names))
@@ -215,7 +243,7 @@ class Continual(BaseEstimator):
         self._model.merge(theirs)
 
     def unlearn(self, task, X=None, y=None, sample_weight=None):
-        """Removes a task exactly: as if it had never been learned. Compact memory needs its rows once more."""
+        """Removes a task exactly: as if it had never been learned. Compact memory needs its rows once more, all of them."""
         learned(self)
         if X is None:
             self._model.unlearn(str(task))
@@ -227,10 +255,19 @@ class Continual(BaseEstimator):
 
     # ---- files, pages, other runtimes ----
 
-    def save(self, path):
-        """Writes a model file, the same as the command line's; a model that is there is replaced in one commit."""
+    def save(self, path, overwrite=False):
+        """Writes a model file, the same as the command line's, in one commit; all of it is written or nothing.
+
+        A file that is there is replaced if it still holds what this model was loaded from or last saved to it. No task that
+        this model has not seen is lost:
+
+        - Where another process or model has changed the file since, `pmfcl.ModelChangedError` names the tasks and says how
+          to keep both.
+        - A model that this one was not loaded from raises `FileExistsError`, also after `fit`, which starts from scratch.
+          `overwrite=True` replaces any model.
+        """
         learned(self)
-        self._model.save(path)
+        self._model.save(path, overwrite)
 
     def _take(self, model):
         """Becomes what a model file holds."""
@@ -270,7 +307,7 @@ class Continual(BaseEstimator):
         data = self._model.export(format, "model" if path is None else Path(path).stem)
         if path is None:
             return data
-        Path(path).write_bytes(data)
+        written(path, data)
         return None
 
     def report(self, path=None, title=None):
@@ -279,7 +316,7 @@ class Continual(BaseEstimator):
         page = self._model.page(title or (Path(path).stem if path is not None else type(self).__name__))
         if path is None:
             return page
-        Path(path).write_text(page, encoding="utf-8")
+        written(path, page.encode("utf-8"))
         return None
 
     def to_linear(self, dtype=None):

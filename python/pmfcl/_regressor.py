@@ -1,5 +1,7 @@
 """`ContinualRegressor`."""
 
+import warnings
+
 from sklearn.base import MultiOutputMixin, RegressorMixin
 
 from . import _core, _inputs
@@ -91,7 +93,8 @@ class ContinualRegressor(MultiOutputMixin, RegressorMixin, Continual):
         X, y : rows and targets of the task.
         task : its name; by default the next of "task-1", "task-2", …
         classes : there are none; the argument stands where `ContinualClassifier` has it.
-        sample_weight : weight of each row; a weight of 3 is the row three times, 0 is no row.
+        sample_weight : weight of each row; a weight of 3 is the row three times, 0 is no row. P-values and intervals take all
+            weights for such copies, and there are none where the weights do not add up to a whole number.
         weight : weight of the task beside the others, default 1.
         """
         if classes is not None:
@@ -143,9 +146,26 @@ class ContinualRegressor(MultiOutputMixin, RegressorMixin, Continual):
         return predicted[:, 0] if self._flat else predicted
 
     def predict_interval(self, X, level=0.95):
-        """Lower and upper ends of intervals that cover a new observation with probability `level`."""
+        """Lower and upper ends of intervals that cover a new observation with probability `level`.
+
+        They assume equal, independent noise, and that a sample weight counts copies of its row; with weights that do not add
+        up to a whole number there are none (ValueError). A row that varies in a column which is the same in all rows learned
+        has an interval without ends (infinite), with a warning.
+        """
         learned(self)
-        low, high = self._model.intervals(_inputs.rows(self, X, reset=False), level)
+        low, high, unbounded, approximate = self._model.intervals(_inputs.rows(self, X, reset=False), level)
+        if unbounded:
+            warnings.warn(
+                f"{len(unbounded)} of {len(low)} rows have no interval (the first is row {unbounded[0]}): they vary in a "
+                "column that is the same in all rows learned",
+                stacklevel=2,
+            )
+        if approximate:
+            warnings.warn(
+                "intervals are approximate: samples count differently, and compact memory no longer knows whether the "
+                "features of its tasks are spread alike",
+                stacklevel=2,
+            )
         return (low[:, 0], high[:, 0]) if self._flat else (low, high)
 
     @fitted("Coefficients of the columns of the basis: `(columns,)`, or `(targets, columns)`.")

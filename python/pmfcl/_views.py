@@ -16,11 +16,16 @@ class History:
 
 @dataclass(frozen=True)
 class Conflicts:
-    """`forgetting[i, j]`: what task i loses in the joint model of i and j; `p_value`: whether that could be noise."""
+    """`forgetting[i, j]`: what task i loses in the joint model of i and j; `p_value`: whether that could be noise.
+
+    The test assumes equal, independent noise, and that a sample weight counts copies of its row. Where it gives no p-value the
+    cell is NaN and `reason[i][j]` says why in words; it is None elsewhere and on the diagonal, where there is nothing to test.
+    """
 
     tasks: list[str]
     forgetting: np.ndarray
     p_value: np.ndarray
+    reason: list[list[str | None]]
 
 
 @dataclass(frozen=True)
@@ -34,7 +39,7 @@ class FrontPoint:
 
 @dataclass(frozen=True)
 class ParetoFront:
-    """Everything two tasks, or two groups, can have at once."""
+    """Everything two tasks, or two groups, can have at once; a single point, of weight 0.5, where one model is best for both."""
 
     a: str
     b: str

@@ -287,7 +287,12 @@ class Server:
         return self.agreement._estimator(self._core.model())
 
     def commit(self):
-        """Writes everything to the file in one transaction, and returns the joint model."""
+        """Writes everything to the file in one transaction, and returns the joint model.
+
+        Where that fails (a full disk, a reader that does not end), the file is unchanged and not locked, and `commit` can be
+        called again. Where another process has changed the file since, `pmfcl.ModelChangedError` names the tasks: make the
+        server again and let it accept what it does not hold.
+        """
         return self.agreement._estimator(self._core.commit())
 
     def broadcast(self):

@@ -11,6 +11,7 @@ Each function draws into the axes it is given, or new ones, and returns them.
 import numpy as np
 
 INK = "#30343b"
+MUTED = "#c3c7cd"
 LINES = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"]
 SHOWN = 30
 
@@ -26,9 +27,14 @@ def _axes(axes, size=(6.4, 4.4)):
     return plt.subplots(figsize=size, layout="constrained")[1]
 
 
-def _shown(count):
-    """Places of at most `SHOWN` tasks, first and last among them."""
-    return np.unique(np.linspace(0, count - 1, min(count, SHOWN)).round().astype(int))
+def _shown(count, most=SHOWN):
+    """Places of at most so many tasks, first and last among them."""
+    return np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(int))
+
+
+def _some(places, count):
+    """What a title says where not all tasks are shown."""
+    return "" if len(places) == count else f" ({len(places)} of {count} tasks)"
 
 
 def _named(axis, names, rotate=False, places=None):
@@ -70,24 +76,27 @@ def forgetting(model, axes=None):
     label = "forgetting" if _exact(model) else "bound on forgetting"
     names = [history.tasks[k] for k in places]
     _heat(axes, history.forgetting[np.ix_(places, places)], names, label)
-    axes.set(xlabel="task", ylabel="after learning", title=f"{label.capitalize()} of every task over time")
+    title = f"{label.capitalize()} of every task over time{_some(places, len(history.tasks))}"
+    axes.set(xlabel="task", ylabel="after learning", title=title)
     return axes
 
 
 def losses(model, axes=None):
-    """Loss of the tasks as others arrive; the dotted lines are the least each could have."""
+    """Loss of every task as others arrive. Up to six have a colour and, dotted, the least they could have; the rest are grey."""
     history, tasks = model.history(), model.tasks_
     places = _shown(len(tasks))
     axes = _axes(axes)
-    marked = [
-        places[k] for k in np.unique(np.linspace(0, len(places) - 1, min(len(places), len(LINES))).round().astype(int))
-    ]
+    marked = _shown(len(tasks), len(LINES))
     least = history.loss - history.forgetting
     for colour, t in zip(LINES, marked, strict=False):
         axes.plot(
             range(t, len(tasks)), history.loss[t:, t], color=colour, marker="o", ms=3, lw=1.6, label=tasks[t]["name"]
         )
         axes.plot(range(t, len(tasks)), least[t:, t], color=colour, lw=1, ls=":")
+    others = np.setdiff1d(np.arange(len(tasks)), marked)
+    for k, t in enumerate(others):
+        label = None if k else f"{len(others)} other task{'s' if len(others) > 1 else ''}"
+        axes.plot(range(t, len(tasks)), history.loss[t:, t], color=MUTED, lw=0.8, zorder=1, label=label)
     weights = np.array([task["samples"] for task in tasks])
     mean = [np.average(history.loss[k, : k + 1], weights=weights[: k + 1]) for k in range(len(tasks))]
     axes.plot(range(len(tasks)), mean, color=INK, lw=2.2, label="mean over samples so far")
@@ -137,7 +146,8 @@ def conflicts(model, axes=None):
         j, i = (int(v) for v in text.get_position())
         if np.isfinite(p[i, j]) and p[i, j] < 0.01:
             text.set_fontweight("bold")
-    axes.set(xlabel="together with", ylabel="task", title="Conflicts between tasks (bold: p < 0.01)")
+    title = f"Conflicts between tasks{_some(places, len(found.tasks))} (bold: p < 0.01)"
+    axes.set(xlabel="together with", ylabel="task", title=title)
     return axes
 
 

@@ -88,6 +88,9 @@ def test_another_ridge_without_data(months):
 def test_unlearning_is_never_having_learned(months, memory):
     model = learned(ContinualRegressor(ridge=0.1, memory=memory), months)
     X, y = months[1]
+    with pytest.raises(ValueError, match="learned with 90 samples, but 5 were given"):
+        model.unlearn("t1", X[:5], y[:5])
+    assert "t1" in model.forgetting_
     if memory == "compact" and model._model.facts()["folded"]:
         with pytest.raises(ValueError, match="rows once more"):
             model.unlearn("t1")
@@ -186,6 +189,42 @@ def test_conflicts_are_seen_and_noise_is_not(rng):
     assert conflicts.p_value[0, 1] > 1e-3
     assert conflicts.forgetting[0, 2] > 10 * conflicts.forgetting[0, 1]
     assert np.isnan(np.diag(conflicts.p_value)).all()
+
+
+def test_missing_p_values_and_intervals_are_explained(rng):
+    def made(noise, weight=None, **settings):
+        model = ContinualRegressor(ridge=0.0, **settings)
+        for name, scale in (("a", 1.0), ("b", 0.3)):
+            X = rng.normal(size=(20 if name == "a" else 60, 2)) * scale
+            weights = None if weight is None else np.full(len(X), weight)
+            y = X.sum(axis=1) + noise * rng.normal(size=len(X))
+            model.partial_fit(X, y, task=name, sample_weight=weights)
+        return model
+
+    assert made(1.0).conflicts().reason == [[None, None], [None, None]]
+    exact = made(0.0).conflicts()
+    assert "rounding" in exact.reason[0][1] and exact.reason[0][0] is None
+    assert np.isnan(exact.p_value).all()
+    weighted = made(1.0, weight=0.37)
+    assert "whole number" in weighted.conflicts().reason[1][0]
+    with pytest.raises(ValueError, match="copies of rows"):
+        weighted.predict_interval(np.ones((1, 2)))
+    assert np.isfinite(made(1.0, weight=2.0).conflicts().p_value[0, 1])
+    with pytest.warns(UserWarning, match="approximate"):
+        made(1.0, memory="compact", prefer="equal").predict_interval(np.ones((1, 2)))
+    X = np.c_[rng.normal(size=30), np.zeros(30)]
+    flat = ContinualRegressor(ridge=0.0).fit(X, X[:, 0] + rng.normal(size=30))
+    with pytest.warns(UserWarning, match=r"1 of 2 rows have no interval \(the first is row 1\)"):
+        low, high = flat.predict_interval(np.array([[1.0, 0.0], [1.0, 1.0]]))
+    assert np.isfinite([low[0], high[0]]).all() and (low[1], high[1]) == (-np.inf, np.inf)
+
+
+def test_the_front_of_copies_is_one_point(rng):
+    X = rng.normal(size=(50, 2))
+    y = X.sum(axis=1) + rng.normal(size=50)
+    front = learned(ContinualRegressor(), [(X, y), (X, y)]).pareto_front("t0", "t1")
+    assert len(front) == 1
+    assert (front.weight[0], front.knee.weight, front.minmax.weight) == (0.5, 0.5, 0.5)
 
 
 def test_bounds_of_log_loss_hold(rng):

@@ -39,6 +39,28 @@ def test_every_picture_holds_the_numbers(months):
     )
 
 
+def test_no_task_is_left_out_unsaid(rng):
+    """Every task has its line of losses; where a table has no room for all tasks, its title says how many it shows."""
+    model = ContinualRegressor()
+    for k in range(40):
+        X = rng.normal(size=(9, 2))
+        model.partial_fit(X, X[:, 0] + rng.normal(size=9), task=f"t{k}")
+        if k in (1, 6, 39):
+            count = k + 1
+            loss = model.history().loss
+            axes = plot.losses(model)
+            drawn = {(line.get_xdata()[0], *line.get_ydata()) for line in axes.lines}
+            left_out = [t for t in range(count) if (t, *loss[t:, t]) not in drawn]
+            assert left_out == []
+            named = [text.get_text() for text in axes.get_legend().get_texts()]
+            others = count - min(count, 6)
+            assert (f"{others} other tasks" in named) == (others > 1)
+            assert ("1 other task" in named) == (others == 1)
+            assert len(named) == min(count, 6) + 1 + (others > 0)
+            for picture in (plot.forgetting(model), plot.conflicts(model)):
+                assert ("30 of 40 tasks" in picture.get_title()) == (count == 40)
+
+
 def test_many_tasks_and_every_loss(rng, flowers, tmp_path):
     many = ContinualRegressor()
     for k in range(35):

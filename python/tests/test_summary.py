@@ -73,6 +73,16 @@ def test_what_does_not_fit_is_refused(months, rng):
         a + 1
     with pytest.raises(ValueError, match="theta"):
         a.loss([1.0, 2.0])
+    three = Summary.from_data(rng.normal(size=(30, 4)), rng.normal(size=(30, 3)))
+    for ask in (three.loss, three.forgetting):
+        with pytest.raises(
+            ValueError, match=r"shape \(5, 3\), but \(3, 5\) was expected: a row for each target.*transpose"
+        ):
+            ask(np.ones((5, 3)))
+    with pytest.raises(ValueError, match=r"\(1, 15\), but \(3, 5\)"):
+        three.loss(np.ones(15))
+    with pytest.raises(ValueError, match="the place of new columns is 9: places are 0 to 5"):
+        three.extend_features(9, 1)
     with pytest.raises(ValueError, match="NaN"):
         Summary.from_data([[1.0], [np.nan]], [1.0, 2.0])
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):

@@ -186,6 +186,32 @@ def test_one_row_and_no_row_pass(cases):
         assert none.shape == (0, expected.shape[1]), name
 
 
+def test_a_category_the_model_does_not_know_is_an_error(cases):
+    """As in `pmfcl predict`; other rows of the same table do not change that."""
+    asked = 0
+    for name, case in cases.items():
+        model = (case.path / "model.onnx").read_bytes()
+        facts = {entry.key: entry.value for entry in onnx.load_from_string(model).metadata_props}
+        if not case.facts["texts"]:
+            assert "unknown_category" not in facts
+            continue
+        assert facts["unknown_category"] == "error"
+        if not name.endswith(("squared-1", "gaussian-four", "logistic-two")):
+            continue
+        for text in case.facts["texts"]:
+            for rows, at in ((slice(None), 17), (slice(3, 4), 0)):
+                for value in ("monsoon", "GRÖSSER", " "):
+                    feeds = case.feeds(rows)
+                    feeds[text["input"]] = feeds[text["input"]].copy()
+                    feeds[text["input"]][at, 0] = value
+                    with pytest.raises(Exception, match=f"unknown_category_in_{text['input']}"):
+                        session(model).run(None, feeds)
+        with pytest.raises(IndexError):
+            ReferenceEvaluator(onnx.load_from_string(model)).run(None, feeds)
+        asked += 1
+    assert asked > 20
+
+
 def test_metadata_names_columns_and_outputs(cases):
     for case in cases.values():
         model = onnx.load(case.path / "model.onnx")

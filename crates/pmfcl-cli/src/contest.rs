@@ -11,8 +11,8 @@ use pmfcl_lab::Table;
 use pmfcl_lab::contest::{Arena, Entrant, Goal, Rows, Rules, hold, lines, tables};
 use pmfcl_plot::{Axis, Lines, Series, Size, Theme, png};
 
-use crate::data::{Reading, expand};
-use crate::picture::write;
+use crate::data::{Reading, expand, note_index};
+use crate::output::write;
 use crate::terminal::{Progress, grouped, note};
 
 /// Compare methods over the tasks of a table.
@@ -130,6 +130,7 @@ impl Contest {
         };
         let progress = Progress::over(&files, "reading");
         let all = gather(&files, &wish, self.classes, &|step| progress.step(step))?;
+        note_index(&all.index);
         drop(progress);
         if all.dropped > 0 {
             note(&format!("{} rows with missing values were dropped", grouped(all.dropped as f64)));

@@ -7,12 +7,14 @@ use clap::{Args, ValueEnum};
 use pmfcl_ingest::Files;
 use pmfcl_read::{Missing, Options};
 
+use crate::terminal::note;
+
 /// What to do with rows that miss a value.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub(crate) enum OnMissing {
     /// Stop and name the cell.
     Error,
-    /// Leave the row out.
+    /// Leave the row out; its prediction is empty.
     Drop,
 }
 
@@ -20,7 +22,7 @@ pub(crate) enum OnMissing {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Reading")]
 pub(crate) struct Reading {
-    /// Missing and non-finite values: stop, or drop the row.
+    /// Missing and non-finite values: stop, or drop the row; predict leaves its prediction empty.
     #[arg(long, value_enum, default_value = "error", value_name = "WAY")]
     missing: OnMissing,
     /// Between the fields of CSV; by default what the first line has (`,` `;` tab `|`).
@@ -81,6 +83,15 @@ pub(crate) fn expand(argument: &str) -> Result<Vec<PathBuf>> {
     }
     found.sort();
     Ok(found)
+}
+
+/// Says which columns are no features because pandas wrote them as the index of its rows.
+pub(crate) fn note_index(columns: &[String]) {
+    for name in columns {
+        note(&format!(
+            "column '{name}' is the index of a pandas table and is not used as a feature"
+        ));
+    }
 }
 
 /// What a task is called after: the file's name without its endings.

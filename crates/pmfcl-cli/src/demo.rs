@@ -15,6 +15,7 @@ use pmfcl_plot::{
 use serde_json::json;
 
 use crate::bike::{self, Part, Quarter};
+use crate::output::write;
 use crate::terminal::{print, voice};
 use crate::{Cli, Command};
 
@@ -50,7 +51,7 @@ impl Demo {
         run(&["verify", &model].map(str::to_owned))?;
         let report = self.out.join("report.html");
         run(&["report", &model, "-o", &report.display().to_string()].map(str::to_owned))?;
-        let (store, mut learned) = Store::open(&desk.model, Access::Read)?;
+        let (mut store, mut learned) = Store::open(&desk.model, Access::Read)?;
         store.load(&mut learned)?;
         let story = Story::tell(&quarters, &learned, &predicted)?;
         let pictures = story.draw(&self.out)?;
@@ -85,7 +86,7 @@ impl Desk {
                 (desk.held_out(&quarter.name), &quarter.test.lines),
             ] {
                 let text = format!("{}\n{lines}", bike::header());
-                std::fs::write(&path, text).with_context(|| format!("cannot write `{path}`"))?;
+                write(Path::new(&path), text.as_bytes())?;
             }
         }
         Ok(desk)
@@ -248,12 +249,17 @@ impl<'a> Story<'a> {
             self.row_bytes
         ));
         if let Some(test) = self.conflict() {
-            out.push_str(&format!(
-                "  Do the quarters really differ? Chow test F = {:.1}, p {}; noise alone would cost {:.0}.\n",
-                test.f.unwrap_or(0.0),
-                p_value(test.p_value.unwrap_or(1.0)),
-                test.noise_floor.unwrap_or(0.0),
-            ));
+            out.push_str("  Do the quarters really differ? ");
+            out.push_str(&match (test.f, test.p_value, test.noise_floor, test.missing) {
+                (Some(f), Some(p), Some(floor), _) => {
+                    format!(
+                        "Chow test F = {f:.1}, p {}; noise alone would cost {floor:.0}.\n",
+                        p_value(p)
+                    )
+                }
+                (.., Some(reason)) => format!("No p-value: {reason}.\n"),
+                _ => "No p-value.\n".to_owned(),
+            });
         }
         out.push_str("\n  Pictures:\n");
         for picture in pictures {
@@ -288,7 +294,7 @@ impl<'a> Story<'a> {
 
     fn conflict(&self) -> Option<conflict::ChowTest> {
         let tasks = self.learner.summaries()?;
-        conflict::chow(tasks.iter()).ok()?.into_iter().next()
+        conflict::chow(tasks.iter(), self.learner.settings().accumulator).ok()?.into_iter().next()
     }
 
     fn draw(&self, directory: &Path) -> Result<Vec<PathBuf>> {
@@ -300,8 +306,7 @@ impl<'a> Story<'a> {
             let picture = png(&chart.svg(Theme::Light), 2.0)?;
             for (ending, bytes) in [("svg", svg.as_bytes()), ("png", &picture[..])] {
                 let path = directory.join(format!("{name}.{ending}"));
-                std::fs::write(&path, bytes)
-                    .with_context(|| format!("cannot write `{}`", path.display()))?;
+                write(&path, bytes)?;
                 written.push(path);
             }
         }

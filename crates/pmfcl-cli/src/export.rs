@@ -8,8 +8,11 @@ use pmfcl_export::{Exported, Input as ExportInput, json as to_json, onnx, safete
 use pmfcl_file::{Access, Input, Learned, Store};
 use serde_json::json;
 
-use crate::picture::write;
+use crate::output::{ending_in, ending_of, write};
 use crate::terminal::answer;
+
+/// The files a model can be exported to.
+const EXPORTS: &[&str] = &[".onnx", ".safetensors", ".json"];
 
 /// Export a model as ONNX, safetensors or JSON.
 #[derive(Debug, Args)]
@@ -21,7 +24,7 @@ pub(crate) struct Export {
     /// The model file.
     model: PathBuf,
     /// F.onnx, F.safetensors or F.json.
-    #[arg(short, long, value_name = "FILE")]
+    #[arg(short, long, value_name = "FILE", value_parser = ending_in(EXPORTS))]
     output: PathBuf,
 }
 
@@ -59,13 +62,10 @@ impl Export {
                 Exported::classification(&name, &inputs, classifier)?
             }
         };
-        let bytes = match self.output.extension().and_then(|e| e.to_str()).unwrap_or_default() {
-            "onnx" => onnx(&exported)?,
-            "safetensors" => safetensors(&exported)?,
-            "json" => to_json(&exported)?.into_bytes(),
-            other => {
-                bail!("{}: '.{other}' is none of .onnx, .safetensors, .json", self.output.display())
-            }
+        let bytes = match ending_of(&self.output, EXPORTS) {
+            Some(".safetensors") => safetensors(&exported)?,
+            Some(".json") => to_json(&exported)?.into_bytes(),
+            _ => onnx(&exported)?,
         };
         write(&self.output, &bytes)?;
         let document = json!({ "file": self.output.display().to_string(), "bytes": bytes.len() });

@@ -19,8 +19,8 @@ use pmfcl_lab::Table;
 use pmfcl_plot::{Axis, Lines, Series, Size, Theme, png};
 use serde_json::json;
 
-use crate::data::{Reading, expand};
-use crate::picture::write;
+use crate::data::{Reading, expand, note_index};
+use crate::output::write;
 use crate::terminal::{Progress, answer, bytes, cut, grouped, maybe, note, short};
 use private::Privacy;
 use rivals::{Averaged, average};
@@ -180,6 +180,7 @@ impl Federated {
         let progress = Progress::over(&files, "reading");
         let classes = self.classes || self.loss.is_some_and(|loss| loss != ClassLoss::Squared);
         let all = gather(&files, &wish, classes, &|step| progress.step(step))?;
+        note_index(&all.index);
         drop(progress);
         if all.dropped > 0 {
             note(&format!("{} rows with missing values were dropped", grouped(all.dropped as f64)));

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
-use pmfcl::{Error, Learner, Preference, Ridge, pareto};
+use pmfcl::{Error, Learner, MemoryKind, Preference, Ridge, pareto};
 use pmfcl_file::{Access, Change, Learned, Model, Store, Word};
 use pmfcl_ingest::{Wish, summarize_again};
 use pmfcl_lab::Table;
@@ -160,6 +160,13 @@ pub(crate) struct Unlearn {
 impl Unlearn {
     pub(crate) fn run(&self) -> Result<()> {
         let (mut store, mut model) = Store::open(&self.model, Access::Write)?;
+        if !self.data.is_empty() && model.learner().settings().memory == MemoryKind::Ledger {
+            bail!(
+                "{0}: the model keeps the summary of every task (--memory ledger), and rows cannot be removed from one yet; `pmfcl unlearn {0} {1}` without --data removes the whole task `{1}`",
+                self.model.display(),
+                self.task
+            );
+        }
         store.load(&mut model)?;
         if self.data.is_empty() {
             let done = match &mut model.learned {

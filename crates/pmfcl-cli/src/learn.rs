@@ -16,7 +16,7 @@ use pmfcl_ingest::{
 };
 use serde_json::{Value, json};
 
-use crate::data::{Reading, expand, task_name};
+use crate::data::{Reading, expand, note_index, task_name};
 use crate::terminal::{Progress, answer, closed_pipe, detail, grouped, note, print, short, voice};
 
 /// Learn data files, each as a task. Creates MODEL if there is none.
@@ -52,7 +52,7 @@ pub(crate) struct Learn {
     /// Columns of dates, to be used as days since 1970.
     #[arg(long, value_delimiter = ',', value_name = "COLS")]
     dates: Vec<String>,
-    /// Columns of numbers that are categories.
+    /// Columns of numbers that are categories; also of texts such as 1,5 that are no decimals.
     #[arg(long, value_delimiter = ',', value_name = "COLS")]
     categories: Vec<String>,
     /// Weight of the task beside others.
@@ -169,7 +169,7 @@ impl Learn {
                 &plan,
                 prepared,
                 &self.learning(&wish, name, files, &|_| {}),
-                &mut |model| match &**shelf.borrow() {
+                &mut |model| match &mut **shelf.borrow_mut() {
                     Some(store) => Ok(store.load(model)?),
                     None => Ok(()),
                 },
@@ -321,6 +321,10 @@ impl Creation {
             return Err(pmfcl_file::FileError::Directory(path.to_path_buf()).into());
         }
         let chosen = choose_columns(&files.first()?, wish)?;
+        note_index(&chosen.index);
+        if !chosen.index.is_empty() {
+            detail("name it with --features, --dates or --categories to use it");
+        }
         let classes = match self.loss {
             None | Some(ClassLoss::Squared) => chosen.text_target,
             Some(ClassLoss::Gaussian | ClassLoss::Logistic) => true,
@@ -405,8 +409,11 @@ fn keep(
     grown: bool,
 ) -> Result<(), IngestError> {
     match store {
-        Some(store) => store.commit(model, if grown { Change::All } else { Change::Task })?,
-        None => *store = Some(Store::create(path, model)?),
+        Some(store) => {
+            let change = if grown { Change::All } else { Change::Task };
+            store.commit_and_follow(model, change)?;
+        }
+        None => *store = Some(Store::create_first(path, model)?),
     }
     Ok(())
 }

@@ -14,8 +14,10 @@ mod hindsight;
 mod learn;
 mod manual;
 mod merge;
+mod output;
 mod picture;
 mod predict;
+mod predictions;
 mod reproduce;
 mod score;
 mod show;
@@ -106,8 +108,17 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) if closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            say(&format!("error: {error:#}"));
+            say(&format!("error: {}", told(&error)));
             ExitCode::from(1)
         }
     }
+}
+
+/// What an error says, and what its causes say beyond that.
+fn told(error: &anyhow::Error) -> String {
+    error.chain().map(ToString::to_string).fold(String::new(), |text, cause| match &text[..] {
+        "" => cause,
+        said if said.contains(&cause) => text,
+        said => format!("{said}: {cause}"),
+    })
 }

@@ -33,7 +33,7 @@ impl Merge {
         }
         let mut opened: Vec<(PathBuf, Model)> = Vec::new();
         for path in &self.models {
-            let (store, mut model) = Store::open(path, Access::Read)?;
+            let (mut store, mut model) = Store::open(path, Access::Read)?;
             store.load(&mut model)?;
             if model.learner().records().is_empty() {
                 bail!("{}: this model has learned nothing; leave it out", path.display());

@@ -1,8 +1,8 @@
 //! `pmfcl report` and `pmfcl front`: pictures and pages.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Result, bail};
 use clap::Args;
 use pmfcl_file::{Access, Model, Store};
 use pmfcl_lab::Table;
@@ -10,7 +10,11 @@ use pmfcl_plot::{Theme, png};
 use pmfcl_report::{FrontPoint, Pair, Subject, page};
 use serde_json::{Value, json};
 
+use crate::output::{ending_in, ending_of, write};
 use crate::terminal::{answer, cut, note, short};
+
+/// The files a front can be written to.
+const FRONTS: &[&str] = &[".svg", ".png", ".csv"];
 
 /// Write one HTML page that shows what was learned, forgotten and traded off.
 #[derive(Debug, Args)]
@@ -19,7 +23,13 @@ pub(crate) struct Report {
     /// The model file.
     model: PathBuf,
     /// The page to write.
-    #[arg(short, long, default_value = "report.html", value_name = "FILE")]
+    #[arg(
+        short,
+        long,
+        default_value = "report.html",
+        value_name = "FILE",
+        value_parser = ending_in(&[".html", ".htm"]),
+    )]
     output: PathBuf,
 }
 
@@ -32,7 +42,7 @@ impl Report {
 
     /// Writes the page; gives its size.
     pub(crate) fn write(&self) -> Result<usize> {
-        let (store, mut model) = Store::open(&self.model, Access::Read)?;
+        let (mut store, mut model) = Store::open(&self.model, Access::Read)?;
         store.load(&mut model)?;
         let title =
             self.model.file_name().map_or_else(String::new, |n| n.to_string_lossy().into_owned());
@@ -67,7 +77,7 @@ pub(crate) struct FrontOf {
     /// The other task, or group.
     b: Option<String>,
     /// Write F.svg, F.png or F.csv.
-    #[arg(short, long, value_name = "FILE")]
+    #[arg(short, long, value_name = "FILE", value_parser = ending_in(FRONTS))]
     output: Option<PathBuf>,
     /// How many points.
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u16).range(2..=10_000), value_name = "N")]
@@ -76,7 +86,7 @@ pub(crate) struct FrontOf {
 
 impl FrontOf {
     pub(crate) fn run(&self) -> Result<()> {
-        let (store, mut model) = Store::open(&self.model, Access::Read)?;
+        let (mut store, mut model) = Store::open(&self.model, Access::Read)?;
         store.load(&mut model)?;
         let (a, b) = self.groups(&model)?;
         let (a, b): (Vec<&str>, Vec<&str>) =
@@ -84,11 +94,10 @@ impl FrontOf {
         let pair = Pair::of(model.learner(), &a, &b, usize::from(self.points))?;
         if let Some(path) = &self.output {
             let svg = || pair.chart().svg(Theme::Light);
-            match path.extension().and_then(|e| e.to_str()).unwrap_or_default() {
-                "svg" => write(path, svg().as_bytes())?,
-                "png" => write(path, &png(&svg(), 2.0)?)?,
-                "csv" => write(path, pair.csv().as_bytes())?,
-                other => bail!("{}: '.{other}' is none of .svg, .png, .csv", path.display()),
+            match ending_of(path, FRONTS) {
+                Some(".csv") => write(path, pair.csv().as_bytes())?,
+                Some(".png") => write(path, &png(&svg(), 2.0)?)?,
+                _ => write(path, svg().as_bytes())?,
             }
             note(&format!("front in {}", path.display()));
         }
@@ -136,32 +145,18 @@ fn words(pair: &Pair) -> String {
     for (name, p) in [("knee", &pair.knee), ("min-max", &pair.minmax)] {
         row(name, Some(p.weight), p.loss_a, p.loss_b);
     }
-    for (name, p) in
-        [("all for the second", pair.points.first()), ("all for the first", pair.points.last())]
-    {
-        if let Some(p) = p {
-            row(name, Some(p.weight), p.loss_a, p.loss_b);
+    if pair.points.len() > 1 {
+        let ends = [
+            ("all for the second", pair.points.first()),
+            ("all for the first", pair.points.last()),
+        ];
+        for (name, p) in ends {
+            if let Some(p) = p {
+                row(name, Some(p.weight), p.loss_a, p.loss_b);
+            }
         }
+    } else {
+        table.note("One model is best for both: the front is a single point, whatever the weight.");
     }
     table.text()
-}
-
-/// Writes a file so that it is there wholly or not at all.
-pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<()> {
-    let directory = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let written = || -> std::io::Result<()> {
-        let mut draft = draft_in(directory)?;
-        std::io::Write::write_all(&mut draft, bytes)?;
-        draft.persist(path)?;
-        Ok(())
-    };
-    written().with_context(|| format!("{}: cannot be written", path.display()))
-}
-
-/// A file without a name yet, with the rights any new file has.
-pub(crate) fn draft_in(directory: &Path) -> std::io::Result<tempfile::NamedTempFile> {
-    let mut builder = tempfile::Builder::new();
-    #[cfg(unix)]
-    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-    builder.tempfile_in(directory)
 }

@@ -1,23 +1,24 @@
 //! `pmfcl predict`: predictions in the order of the rows.
 
-use std::io::Write;
 use std::path::PathBuf;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Result, bail};
 use clap::Args;
 use pmfcl::report::inference::Covariance;
-use pmfcl_file::{Access, Learned, Store};
-use serde_json::{Value, json};
+use pmfcl_file::{Access, Learned, Model, Store};
+use pmfcl_ingest::IngestError;
+use serde_json::json;
 
 use crate::data::{Reading, expand};
-use crate::picture::draft_in;
-use crate::stream::stream;
-use crate::terminal::{note, voice};
+use crate::output::ending_in;
+use crate::predictions::{Columns, ENDINGS, Predicted, Sink};
+use crate::stream::{Part, stream};
+use crate::terminal::{grouped, note, voice};
 
-/// Predict the rows of data files, in their order, as CSV.
+/// Predict the rows of data files: one row out for each row in, in their order.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  pmfcl predict sales.pmf next-month.parquet -o predicted.csv
+  pmfcl predict sales.pmf next-month.parquet -o predicted.parquet
   pmfcl predict sales.pmf next-month.csv --interval 0.95
   pmfcl predict iris.pmf new.csv --proba")]
 pub(crate) struct Predict {
@@ -26,201 +27,208 @@ pub(crate) struct Predict {
     /// Data files, or `-` for CSV on stdin.
     #[arg(required = true)]
     data: Vec<String>,
-    /// Write to this file instead of stdout.
-    #[arg(short, long, value_name = "FILE")]
+    /// Write to this file instead of stdout: .csv (.gz, .zst), .parquet, .arrow, .feather or .jsonl.
+    #[arg(short, long, value_name = "FILE", value_parser = ending_in(ENDINGS))]
     output: Option<PathBuf>,
     /// Probabilities of all classes beside the class.
     #[arg(long)]
     proba: bool,
-    /// Intervals that cover a new observation with this probability (squared loss).
+    /// Intervals that cover a new observation with this probability (squared loss). They assume equal, independent noise, and that a
+    /// sample weight counts copies of its row.
     #[arg(long, value_name = "LEVEL")]
     interval: Option<f64>,
     #[command(flatten)]
     reading: Reading,
 }
 
-/// Predictions of a batch: numbers, or a class followed by its probabilities.
-enum Predicted {
-    Numbers(Vec<f64>),
-    Classes(Vec<String>, Vec<f64>),
-}
-
 impl Predict {
     pub(crate) fn run(&self) -> Result<()> {
-        let (_, model) = Store::open(&self.model, Access::Read)?;
+        let (mut store, mut model) = Store::open(&self.model, Access::Read)?;
         let mut paths = Vec::new();
         for argument in &self.data {
             paths.extend(expand(argument)?);
         }
         let files = self.reading.files(paths)?;
-        let covariance = self.covariance(&model.learned)?;
-        let mut columns: Vec<String> = Vec::new();
+        let covariance = self.covariance(&mut store, &mut model)?;
+        let columns = self.columns(&model, covariance.is_some())?;
+        let mut sink = match &self.output {
+            Some(path) => Sink::file(columns, path)?,
+            None => Sink::stdout(columns, voice().json)?,
+        };
+        let (mut rows, mut empty, mut unbounded) = (0, Empty::default(), Vec::new());
+        stream(
+            &model,
+            &files,
+            Vec::new(),
+            &[],
+            &|part| {
+                let predicted = self.predict(&model, covariance.as_ref(), &part)?;
+                Ok((part.source.label().to_owned(), part.batch.first_row, predicted))
+            },
+            |(file, first, predicted)| {
+                unbounded.extend(predicted.unbounded.iter().map(|row| rows + row));
+                rows += predicted.rows;
+                empty.count(&file, first, &predicted);
+                sink.put(&predicted)
+            },
+        )?;
+        sink.finish(
+            unbounded.iter().map(|row| json!({ "row": row, "reason": UNBOUNDED })).collect(),
+        )?;
+        if let Some(first) = unbounded.first() {
+            let (count, first) = (unbounded.len(), first + 1);
+            note(&format!(
+                "{count} of {rows} rows have no interval (the first is row {first}): {UNBOUNDED}"
+            ));
+        }
+        if let Some(path) = &self.output {
+            note(&format!("{} predictions in {}", rows - empty.rows, path.display()));
+        }
+        empty.tell();
+        Ok(())
+    }
+
+    /// The columns of the table.
+    fn columns(&self, model: &Model, intervals: bool) -> Result<Columns> {
+        let mut columns = Columns::default();
         match &model.learned {
             Learned::Regression(_) if self.proba => {
                 bail!("--proba is for classes; this model predicts numbers")
             }
             Learned::Regression(_) => {
                 for target in &model.schema.targets {
-                    columns.push(target.clone());
-                    if covariance.is_some() {
-                        columns.extend([format!("{target}_low"), format!("{target}_high")]);
+                    columns.numbers.push(target.clone());
+                    if intervals {
+                        columns
+                            .numbers
+                            .extend(["low", "high"].map(|end| format!("{target}_{end}")));
                     }
                 }
             }
             Learned::Classification(classifier) => {
-                columns.push(model.schema.targets[0].clone());
+                columns.class = model.schema.targets.first().cloned();
                 if self.proba {
-                    columns.extend(classifier.classes().iter().map(|c| format!("proba_{c}")));
+                    let classes = classifier.classes().iter();
+                    columns.numbers.extend(classes.map(|class| format!("proba_{class}")));
                 }
             }
         }
-        let mut sink = Sink::new(self.output.clone(), &columns)?;
-        let level = self.interval.unwrap_or(0.95);
-        stream(
-            &model,
-            &files,
-            Vec::new(),
-            &|part| {
-                let x = part.rows()?;
-                Ok(match (&model.learned, &covariance) {
-                    (Learned::Regression(learner), Some(covariance)) => {
-                        let rows = covariance.intervals(learner, x, level)?;
-                        let cells = rows.iter().flatten().flat_map(|i| [i.value, i.low, i.high]);
-                        Predicted::Numbers(cells.collect())
-                    }
-                    (Learned::Regression(learner), None) => Predicted::Numbers(learner.predict(x)?),
-                    (Learned::Classification(classifier), _) => {
-                        let proba =
-                            if self.proba { classifier.predict_proba(x)? } else { Vec::new() };
-                        Predicted::Classes(classifier.predict(x)?, proba)
-                    }
-                })
-            },
-            |part| sink.put(&part),
-        )?;
-        sink.finish()
+        Ok(columns)
     }
 
-    fn covariance(&self, learned: &Learned) -> Result<Option<Covariance>> {
+    /// The predictions of a batch. Rows that miss a value have none, but they stay where they are.
+    fn predict(
+        &self,
+        model: &Model,
+        covariance: Option<&Covariance>,
+        part: &Part<'_>,
+    ) -> Result<Predicted, IngestError> {
+        let (x, batch) = (part.rows()?, part.batch);
+        let place = |i: usize| (batch.file_row(i) - batch.first_row) as usize;
+        let mut predicted = Predicted {
+            rows: batch.rows + batch.dropped as usize,
+            known: (batch.dropped > 0).then(|| (0..batch.rows).map(place).collect()),
+            ..Predicted::default()
+        };
+        match (&model.learned, covariance) {
+            (Learned::Regression(learner), Some(covariance)) => {
+                let rows = covariance.intervals(learner, x, self.interval.unwrap_or(0.95))?;
+                let open =
+                    rows.iter().enumerate().filter(|(_, row)| row.iter().any(|i| i.low.is_none()));
+                predicted.unbounded = open.map(|(i, _)| place(i)).collect();
+                let cells = rows.iter().flatten().flat_map(|i| [Some(i.value), i.low, i.high]);
+                predicted.numbers = cells.collect();
+            }
+            (Learned::Regression(learner), None) => {
+                predicted.numbers = learner.predict(x)?.into_iter().map(Some).collect();
+            }
+            (Learned::Classification(classifier), _) => {
+                predicted.classes = classifier.predict(x)?;
+                if self.proba {
+                    predicted.numbers =
+                        classifier.predict_proba(x)?.into_iter().map(Some).collect();
+                }
+            }
+        }
+        Ok(predicted)
+    }
+
+    fn covariance(&self, store: &mut Store, model: &mut Model) -> Result<Option<Covariance>> {
         let Some(level) = self.interval else { return Ok(None) };
         if !(level > 0.0 && level < 1.0) {
             bail!("--interval is {level}: it must lie between 0 and 1, such as 0.95");
         }
-        match learned {
-            Learned::Regression(learner) => Ok(Some(Covariance::of(learner)?)),
+        let of = |model: &Model| match &model.learned {
+            Learned::Regression(learner) => Ok(Covariance::of(learner)),
             Learned::Classification(_) => {
                 bail!("--interval is for squared loss on numbers; use --proba for classes")
             }
-        }
-    }
-}
-
-/// Where predictions go. A file appears when it is whole.
-struct Sink {
-    columns: Vec<String>,
-    out: Box<dyn Write>,
-    file: Option<(tempfile::NamedTempFile, PathBuf)>,
-    rows: Vec<Value>,
-    count: u64,
-    headed: bool,
-}
-
-impl Sink {
-    fn new(path: Option<PathBuf>, columns: &[String]) -> Result<Self> {
-        let file = match path {
-            None => None,
-            Some(path) => {
-                let directory = path.parent().filter(|p| !p.as_os_str().is_empty());
-                let directory = directory.map_or_else(|| PathBuf::from("."), PathBuf::from);
-                let draft = draft_in(&directory)
-                    .with_context(|| format!("{}: cannot be written", path.display()))?;
-                Some((draft, path))
-            }
         };
-        let out: Box<dyn Write> = match &file {
-            Some((draft, _)) => Box::new(std::io::BufWriter::new(draft.reopen()?)),
-            None => Box::new(std::io::BufWriter::new(std::io::stdout())),
+        let found = match of(model)? {
+            // Samples of some tasks count for more than others': every summary is needed.
+            Err(pmfcl::Error::Away { .. }) => {
+                store.load(model)?;
+                of(model)?
+            }
+            found => found,
         };
-        Ok(Self { columns: columns.to_vec(), out, file, rows: Vec::new(), count: 0, headed: false })
-    }
-
-    /// The names of the columns go before the first rows, so that data refused at once leaves nothing behind.
-    fn head(&mut self) -> Result<()> {
-        if !self.headed && !self.json() {
-            let header: Vec<String> = self.columns.iter().map(|c| quoted(c)).collect();
-            writeln!(self.out, "{}", header.join(","))?;
+        let covariance = found?;
+        if covariance.approximate() {
+            note(
+                "intervals are approximate: samples count differently, and compact memory no longer knows whether the \
+                 features of its tasks are spread alike",
+            );
         }
-        self.headed = true;
-        Ok(())
-    }
-
-    /// JSON goes to stdout; a file named is always CSV.
-    fn json(&self) -> bool {
-        voice().json && self.file.is_none()
-    }
-
-    fn put(&mut self, part: &Predicted) -> Result<()> {
-        self.head()?;
-        let width = self.columns.len();
-        let json = self.json();
-        match part {
-            Predicted::Numbers(cells) => {
-                for row in cells.chunks_exact(width) {
-                    self.count += 1;
-                    if json {
-                        self.rows.push(json!(row));
-                        continue;
-                    }
-                    for (k, v) in row.iter().enumerate() {
-                        write!(self.out, "{}{v}", if k > 0 { "," } else { "" })?;
-                    }
-                    self.out.write_all(b"\n")?;
-                }
-            }
-            Predicted::Classes(classes, proba) => {
-                for (i, class) in classes.iter().enumerate() {
-                    self.count += 1;
-                    let own = &proba[i * (width - 1)..(i + 1) * (width - 1)];
-                    if json {
-                        let mut row = vec![json!(class)];
-                        row.extend(own.iter().map(|p| json!(p)));
-                        self.rows.push(Value::Array(row));
-                        continue;
-                    }
-                    self.out.write_all(quoted(class).as_bytes())?;
-                    for p in own {
-                        write!(self.out, ",{p}")?;
-                    }
-                    self.out.write_all(b"\n")?;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn finish(mut self) -> Result<()> {
-        self.head()?;
-        if self.json() {
-            let document = json!({ "columns": self.columns, "predictions": self.rows });
-            writeln!(self.out, "{document}")?;
-        }
-        self.out.flush()?;
-        if let Some((draft, path)) = self.file {
-            draft
-                .persist(&path)
-                .map_err(|e| e.error)
-                .with_context(|| format!("{}: cannot be written", path.display()))?;
-            note(&format!("{} predictions in {}", self.count, path.display()));
-        }
-        Ok(())
+        Ok(Some(covariance))
     }
 }
 
-/// A CSV field.
-fn quoted(text: &str) -> String {
-    if text.contains([',', '"', '\n', '\r']) {
-        format!("\"{}\"", text.replace('"', "\"\""))
-    } else {
-        text.to_owned()
+/// What stands for an interval that nothing bounds.
+const UNBOUNDED: &str = "the row varies in a column that is the same in all rows learned";
+
+/// How many of the rows without a prediction are named.
+const NAMED: usize = 5;
+
+/// The rows without a prediction.
+#[derive(Debug, Default)]
+struct Empty {
+    rows: usize,
+    /// The first of them: file and row, counted from 1.
+    first: Vec<(String, u64)>,
+}
+
+impl Empty {
+    /// Counts those of a batch that starts at row `first` of a file.
+    fn count(&mut self, file: &str, first: u64, predicted: &Predicted) {
+        let Some(known) = &predicted.known else { return };
+        self.rows += predicted.rows - known.len();
+        let mut known = known.iter().peekable();
+        for row in 0..predicted.rows {
+            if self.first.len() == NAMED {
+                return;
+            }
+            if known.next_if_eq(&&row).is_none() {
+                self.first.push((file.to_owned(), first + row as u64 + 1));
+            }
+        }
+    }
+
+    /// Says how many there are, and which come first.
+    fn tell(&self) {
+        if self.rows == 0 {
+            return;
+        }
+        let mut places = String::new();
+        for (i, (file, row)) in self.first.iter().enumerate() {
+            match i.checked_sub(1).map(|before| &self.first[before].0) {
+                Some(same) if same == file => places.push_str(&format!(", {row}")),
+                Some(_) => places.push_str(&format!("; {file} row {row}")),
+                None => places.push_str(&format!("{file} row {row}")),
+            }
+        }
+        let more = if self.rows > NAMED { ", …" } else { "" };
+        let (count, rows) =
+            (grouped(self.rows as f64), if self.rows == 1 { "row misses" } else { "rows miss" });
+        note(&format!("{count} {rows} a value and got an empty prediction: {places}{more}"));
     }
 }

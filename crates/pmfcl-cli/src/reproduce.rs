@@ -10,6 +10,7 @@ use pmfcl_lab::reproduce::claims::Finding;
 use pmfcl_lab::reproduce::{Options, run};
 use serde_json::json;
 
+use crate::output::write;
 use crate::terminal::{answer, note};
 
 /// Run the paper's experiments: every figure, every number, and which of its claims hold.
@@ -53,8 +54,7 @@ impl Reproduce {
         let mut names = Vec::new();
         for file in outcome.files()? {
             let path = self.out.join(&file.name);
-            std::fs::write(&path, &file.bytes)
-                .with_context(|| format!("cannot write `{}`", path.display()))?;
+            write(&path, &file.bytes)?;
             names.push(path.display().to_string());
         }
         note(&format!("{:5.1} s  done", start.elapsed().as_secs_f64()));

@@ -83,7 +83,8 @@ impl Score {
             targets.iter().map(|t| Wanted::new(t.clone(), form)).collect();
         beside.extend(self.task_column.iter().map(|t| Wanted::new(t.clone(), Form::Text)));
         let (p, by) = (targets.len(), self.task_column.as_deref());
-        stream(model, files, beside, &|part| tallied(model, &part, p, by), |parts| {
+        let labels = if classes { &targets[..] } else { &[] };
+        stream(model, files, beside, labels, &|part| tallied(model, &part, p, by), |parts| {
             for (task, tally) in parts {
                 let task = task.unwrap_or_else(|| name.to_owned());
                 match tallies.iter_mut().find(|(known, _)| *known == task) {

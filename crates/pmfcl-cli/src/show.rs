@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::Args;
+use pmfcl::report::MissingReason;
 use pmfcl::{Preference, TaskReport};
 use pmfcl_file::{Access, Model, Store, Word};
 use pmfcl_lab::Table;
@@ -25,9 +26,12 @@ pub(crate) struct Show {
     coef: bool,
 }
 
+/// What tests and intervals rest on.
+const ASSUMED: &str = "a sample weight counts as that many copies of its row";
+
 impl Show {
     pub(crate) fn run(&self) -> Result<()> {
-        let (store, mut model) = Store::open(&self.model, Access::Read)?;
+        let (mut store, mut model) = Store::open(&self.model, Access::Read)?;
         store.load(&mut model)?;
         let tasks = task_reports(&model)?;
         answer(&document(&model, &tasks), &self.words(&model, &tasks))
@@ -88,6 +92,14 @@ impl Show {
         }
         if tasks.iter().any(|t| !t.guaranteed) {
             table.note("? : an estimate, not a guaranteed bound");
+        }
+        match MissingReason::of_summaries(learner) {
+            None => table.note(format!("p-values and intervals: {ASSUMED}")),
+            Some(MissingReason::Weights) => {
+                table.note("no p-values and intervals: sample weights do not add up to a whole");
+                table.note("number, so they are not copies of rows");
+            }
+            Some(_) => {}
         }
         out.push_str(&table.text());
         if self.coef {
@@ -182,6 +194,10 @@ pub(crate) fn document(model: &Model, tasks: &[TaskReport]) -> Value {
         "intercept": intercept,
         "mean_forgetting": crate::learn::mean_forgetting(model),
         "tasks": tasks.iter().map(task).collect::<Vec<_>>(),
+        "inference": {
+            "assumes": ASSUMED,
+            "missing": MissingReason::of_summaries(learner).map(|reason| reason.to_string()),
+        },
     });
     match model.classifier() {
         Some(classifier) => {

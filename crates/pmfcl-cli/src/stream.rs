@@ -1,9 +1,9 @@
 //! Rows of data files through a model, in order.
 
 use anyhow::{Result, bail};
-use pmfcl::Rows;
+use pmfcl::{Classifier, Rows};
 use pmfcl_file::Model;
-use pmfcl_ingest::{Encoder, Files, Flow, IngestError, Wish, check_columns};
+use pmfcl_ingest::{Encoder, Files, Flow, IngestError, Wish, check_columns, check_labels};
 use pmfcl_read::{Batch, Source, Wanted};
 
 use crate::terminal::Progress;
@@ -23,11 +23,13 @@ impl Part<'_> {
     }
 }
 
-/// Runs every batch through `work` on several threads and gives the results to `take` in the order of the rows.
+/// Runs every batch through `work` on several threads and gives the results to `take` in the order of the rows. The
+/// columns `labels` are compared with the classes of the model.
 pub(crate) fn stream<T: Send>(
     model: &Model,
     files: &Files,
     beside: Vec<Wanted>,
+    labels: &[String],
     work: &(dyn Fn(Part<'_>) -> Result<T, IngestError> + Sync),
     mut take: impl FnMut(T) -> Result<()>,
 ) -> Result<()> {
@@ -41,6 +43,8 @@ pub(crate) fn stream<T: Send>(
     let flow = Flow {
         plan: &|source| {
             check_columns(source, &model.schema, &Wish::default(), false)?;
+            let classes = model.classifier().map_or(&[][..], Classifier::classes);
+            check_labels(source, labels, classes, &Wish::default())?;
             Ok(encoder.wanted())
         },
         work: &|source, batch| {

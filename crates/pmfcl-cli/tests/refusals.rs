@@ -306,10 +306,9 @@ fn models_that_are_none() {
     refuse(&place, "learn no/such/n.pmf c.csv --target y", &["n.pmf", "no directory"]);
     refuse(&place, "learn folder c.csv --target y", &["is a directory"]);
     refuse(&place, "merge m.pmf m.pmf", &["m.pmf", "already"]);
-    refuse(&place, "predict m.pmf c.csv -o folder", &["folder: cannot be written"]);
+    fs::create_dir(place.path("folder.csv")).unwrap();
+    refuse(&place, "predict m.pmf c.csv -o folder.csv", &["folder.csv: cannot be written"]);
     refuse(&place, "report m.pmf -o no/such/r.html", &["r.html", "cannot be written"]);
-    refuse(&place, "export m.pmf -o m.pickle", &["m.pickle", ".onnx"]);
-    refuse(&place, "front m.pmf a b -o f.gif", &["f.gif", ".svg"]);
 }
 
 #[cfg(unix)]
@@ -476,6 +475,33 @@ fn a_class_logistic_loss_does_not_know() {
     refuse(&place, "predict m.pmf a.csv --interval 0.9", &["--proba"]);
 }
 
+/// `--data` names rows; a task must not go with some of them.
+#[test]
+fn rows_alone_do_not_remove_a_task() {
+    let place = made();
+    let mut part = table(1);
+    part.rows.truncate(5);
+    place.put("part.csv", part.csv());
+    let whole = ["without --data", "`pmfcl unlearn m.pmf a`", "yet"];
+    refuse(&place, "unlearn m.pmf a --data part.csv", &whole);
+    refuse(&place, "unlearn m.pmf a --data a.csv", &whole);
+    place.ok("unlearn m.pmf a");
+    assert_eq!(place.show("m.pmf").names(), ["b"]);
+    // Compact memory, which has merged its tasks, and where there is nothing to merge yet.
+    for (files, left) in [("a.csv b.csv", vec!["b"]), ("a.csv", vec![])] {
+        place.ok(&format!("learn c.pmf {files} --target y --memory compact --ridge 0.01"));
+        refuse(&place, "unlearn c.pmf a --data part.csv", &["`a`", "40 samples", "5 were given"]);
+        refuse(&place, "unlearn c.pmf a --data b.csv", &["`a`", "other rows"]);
+        place.ok("verify c.pmf");
+        place.ok("unlearn c.pmf a --data a.csv");
+        let tasks = &place.json("show c.pmf")["tasks"];
+        let names: Vec<&str> =
+            tasks.as_array().unwrap().iter().map(|t| t["name"].as_str().unwrap()).collect();
+        assert_eq!(names, left);
+        fs::remove_file(place.path("c.pmf")).unwrap();
+    }
+}
+
 #[cfg(unix)]
 #[test]
 fn a_full_disk_leaves_the_model_as_it_was() {
@@ -497,6 +523,10 @@ fn a_full_disk_leaves_the_model_as_it_was() {
             refused += 1;
             assert_refusal(&run, &line, &["m.pmf", "as it was"]);
             assert!(sound == place.bytes("m.pmf"), "{line}: the model changed");
+            // There is room again.
+            place.ok("verify m.pmf");
+            place.ok("learn m.pmf c.csv");
+            assert_eq!(place.show("m.pmf").names(), ["a", "b", "c"]);
         }
         place.ok("verify m.pmf");
         assert!(!place.path("m.pmf-journal").exists(), "{line}");

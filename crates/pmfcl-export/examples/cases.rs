@@ -146,7 +146,7 @@ impl Layout {
         }
     }
 
-    /// Random rows; `ask` adds rows no task had: far out, near zero, with unknown categories.
+    /// Random rows; `ask` adds rows no task had: far out and near zero.
     fn table(self, draw: &mut Draw, rows: usize, ask: bool, zeros: bool) -> Table {
         let number = |name: &str| Input::Number(name.to_owned());
         let category = |column: &str, value: &str| Input::Category {
@@ -163,9 +163,18 @@ impl Layout {
                 number("b"),
                 season("autumn"),
                 season(""),
+                category("X", "small"),
+                category("X", "Größer"),
             ],
             Self::Lone => vec![number("a")],
-            Self::Texts => vec![season("spring"), season("autumn"), category("label", "x")],
+            Self::Texts => vec![
+                season("spring"),
+                season("autumn"),
+                category("label", "x"),
+                season(""),
+                category("label", "y"),
+                category("label", "z"),
+            ],
         };
         let width = inputs.iter().filter(|input| matches!(input, Input::Number(_))).count();
         let mut numbers: Vec<Vec<f64>> =
@@ -179,20 +188,19 @@ impl Layout {
                 numbers[12].fill(0.0);
             }
         }
-        let known = if ask { 4 } else { 3 };
-        let mut text = |column, input, values: [&str; 4]| {
-            let cells = (0..rows).map(|_| values[draw.below(known)].to_owned()).collect();
+        let mut text = |column, input, values: [&str; 3]| {
+            let cells = (0..rows).map(|_| values[draw.below(values.len())].to_owned()).collect();
             (column, input, cells)
         };
-        let seasons = ["spring", "autumn", "", "monsoon"];
+        let seasons = ["spring", "autumn", ""];
         let texts = match self {
             Self::Numbers | Self::Lone => Vec::new(),
             Self::Mixed => {
-                let sizes = ["größer", "small", "middling", "Größer"];
+                let sizes = ["größer", "small", "Größer"];
                 vec![text("season", "season", seasons), text("X", "X_2", sizes)]
             }
             Self::Texts => {
-                let labels = ["x", "y", "z", ""];
+                let labels = ["x", "y", "z"];
                 vec![text("season", "season", seasons), text("label", "label_2", labels)]
             }
         };

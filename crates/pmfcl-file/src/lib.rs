@@ -29,21 +29,25 @@ mod error;
 mod layout;
 mod model;
 mod register;
+mod save;
 mod schema;
 mod seal;
 mod settings;
 mod store;
 mod stored;
 mod verify;
+mod version;
 mod words;
 mod written;
 
 pub use error::FileError;
 pub use model::{Learned, Model};
 pub use register::Register;
+pub use save::Replace;
 pub use schema::{Column, ColumnKind, Input, Others, Schema};
 pub use store::{Access, Change, ModelFile, Result, Store};
 #[doc(hidden)]
 pub use stored::{TaskRow, assemble};
 pub use verify::{Verified, verify};
+pub use version::{Changes, Version};
 pub use words::Word;

@@ -104,7 +104,7 @@ impl Register {
             let server = Server::new(agreement, rules)?;
             return Ok(Self { path, schema, store: None, server });
         }
-        let (store, mut model) = Store::open(&path, Access::Write)?;
+        let (mut store, mut model) = Store::open(&path, Access::Write)?;
         store.load(&mut model)?;
         if model.schema != schema || model.agreement()?.fingerprint() != agreement.fingerprint() {
             return Err(FileError::OtherFederation(path));
@@ -113,7 +113,10 @@ impl Register {
             Learned::Regression(learner) => Joint::Values(learner),
             Learned::Classification(classifier) => Joint::Classes(classifier),
         };
-        let server = Server::resume(agreement, rules, &joint)?;
+        let server = Server::resume(agreement, rules, &joint).map_err(|error| match error {
+            Error::Parts { reason } => FileError::NotOfAClient(path.clone(), reason),
+            other => other.into(),
+        })?;
         Ok(Self { path, schema, store: Some(store), server })
     }
 
@@ -138,12 +141,13 @@ impl Register {
     /// Solves, and writes register and model to the file in one transaction.
     ///
     /// # Errors
-    /// When nothing has been accepted, and as [`Store::commit`]; the file is then what it was.
+    /// When nothing has been accepted, and as [`Store::commit`]; the file is unchanged. After [`FileError::Changed`] open the
+    /// register again, and accept again what it does not hold.
     pub fn commit(&mut self) -> Result<Model> {
         let mut model = self.model()?;
         match &mut self.store {
             Some(store) => store.commit(&mut model, Change::All)?,
-            None => self.store = Some(Store::create(&self.path, &model)?),
+            None => self.store = Some(Store::create_first(&self.path, &model)?),
         }
         Ok(model)
     }

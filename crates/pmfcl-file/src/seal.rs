@@ -26,6 +26,11 @@ pub(crate) struct TaskSeal {
 }
 
 impl TaskSeal {
+    /// How many tasks it stands for: those in the file.
+    pub(crate) fn count(&self) -> usize {
+        usize::try_from(self.count).unwrap_or(0)
+    }
+
     /// With the tasks that have come since.
     pub(crate) fn extended(mut self, connection: &Connection) -> rusqlite::Result<Self> {
         let mut statement = connection.prepare(

@@ -6,7 +6,9 @@
 //! read-only directories would not do. A model should be one file.
 //!
 //! **Writers.** A command that changes the model takes the write lock when it opens it, so that what it learns
-//! stands on what it read. Readers go on meanwhile; a second writer is told at once.
+//! stands on what it read. Readers go on meanwhile; a second writer is told at once. A commit ends the transaction and
+//! with it the lock, and so does any error. Whoever locks the file again compares its [`Version`] before writing: nothing
+//! that another process wrote is ever overwritten unseen.
 //!
 //! **Creation.** A new model is written under another name and linked to its own when its first task is in:
 //! a file of that name is a model with at least one task.
@@ -22,11 +24,12 @@ use crate::error::FileError;
 use crate::layout::{APPLICATION, PAGE, TABLES, VERSION};
 use crate::model::{Learned, Model};
 use crate::seal::TaskSeal;
-use crate::stored::{Stored, generation, thaw};
+use crate::stored::{Stored, thaw};
+use crate::version::{Changes, Mark, Version};
 use crate::written::write_all;
 
 /// How long a reader waits for a commit, and a writer for a reader.
-const PATIENCE: Duration = Duration::from_secs(10);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What a model that is no file is called in messages.
 const IN_MEMORY: &str = "(bytes)";
@@ -46,13 +49,13 @@ pub enum Access {
     Write,
 }
 
-/// What has changed since the last commit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What has changed since the last commit; a later one includes those before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Change {
-    /// One task was learned, and nothing about the earlier ones has changed.
-    Task,
     /// Preference, ridge, solution.
     Solution,
+    /// Tasks were learned, and nothing about the earlier ones has changed.
+    Task,
     /// Anything: all is written anew, and what is gone is wiped from the file.
     All,
 }
@@ -63,11 +66,12 @@ pub struct Store {
     path: PathBuf,
     connection: Connection,
     access: Access,
-    /// Counts commits, so that a writer sees whether anybody wrote since it last read.
-    generation: i64,
-    /// Somebody else was quicker to take the lock after a commit of ours: that commit stands, another would not
-    /// stand on what is in the file.
-    lost: bool,
+    /// What the file held when the model was last read from it or written to it.
+    version: Version,
+    /// Whether a write transaction is open, begun on `version`.
+    locked: bool,
+    /// What commits that failed were to write: the next one writes that too.
+    owed: Option<Change>,
     /// Commits since the file was last summed up.
     unsummed: bool,
     sealed: TaskSeal,
@@ -77,7 +81,8 @@ impl Drop for Store {
     /// The check number of the whole file is made once, when it is closed: a thousand tasks in a row should not
     /// cost a thousand readings of all of them.
     fn drop(&mut self) {
-        if self.unsummed && !self.lost {
+        // Whatever others have committed since, the sum is that of the file as it is.
+        if self.unsummed && (self.locked || lock(&self.path, &self.connection).is_ok()) {
             sum_up(&mut self.connection);
         }
     }
@@ -137,12 +142,16 @@ impl ModelFile {
         self.store.load(&mut self.model)
     }
 
-    /// As [`Store::commit`].
+    /// As [`Store::commit_and_follow`].
     ///
     /// # Errors
     /// As [`Store::commit`].
     pub fn commit(&mut self, change: Change) -> Result<()> {
-        self.store.commit(&mut self.model, change)
+        self.store.commit_and_follow(&mut self.model, change)
+    }
+
+    pub(crate) fn store(&self) -> &Store {
+        &self.store
     }
 
     pub(crate) fn store_mut(&mut self) -> &mut Store {
@@ -174,12 +183,11 @@ impl Store {
         if access == Access::Read {
             connection.execute_batch("COMMIT").map_err(read)?;
         }
-        let (generation, sealed) = (stored.generation, stored.sealed.clone());
+        let (version, sealed) = (stored.version(path), stored.sealed.clone());
         let model = stored.into_model(path)?;
         let path = path.to_path_buf();
-        let store =
-            Self { path, connection, access, generation, lost: false, unsummed: false, sealed };
-        Ok((store, model))
+        let (locked, owed, unsummed) = (access == Access::Write, None, false);
+        Ok((Self { path, connection, access, version, locked, owed, unsummed, sealed }, model))
     }
 
     /// Writes a new model that has learned at least one task, and keeps it open to change.
@@ -194,32 +202,79 @@ impl Store {
             return Err(FileError::Exists(path.to_path_buf()));
         }
         let draft = claim_draft(path)?;
-        let done = write_draft(&draft, model).and_then(|()| publish(&draft, path));
+        let done = write_draft(&draft, model).and_then(|mark| publish(&draft, path).map(|()| mark));
         // Whatever happened, the other name goes.
         let _ = fs::remove_file(&draft);
-        done?;
-        // The model is safe by now. Whoever has seen it may have it already.
-        let mut store = match Self::open(path, Access::Write) {
-            Err(FileError::Locked(_)) => Self::open(path, Access::Read)?.0,
-            opened => opened?.0,
-        };
-        store.lost = store.access == Access::Read || store.generation != FIRST;
+        let mark = done?;
+        // The model is safe by now. Whoever has seen it may have changed it already: the first commit will tell.
+        let (mut store, _) = Self::open(path, Access::Read)?;
         store.access = Access::Write;
+        store.version = Version::new(path, mark, model.learner().records().iter());
+        let _ = store.lock_unchanged();
         Ok(store)
+    }
+
+    /// [`Store::create`] for a model that grows task by task: where others have created the file meanwhile, they have changed
+    /// the model this one is to go into.
+    ///
+    /// # Errors
+    /// As [`Store::create`], with [`FileError::Changed`] in place of [`FileError::Exists`].
+    pub fn create_first(path: &Path, model: &Model) -> Result<Self> {
+        Self::create(path, model).map_err(|error| match error {
+            FileError::Exists(path) => match Self::open(&path, Access::Read) {
+                Ok((store, _)) => FileError::Changed(path, Changes::since_nothing(&store.version)),
+                Err(other) => other,
+            },
+            other => other,
+        })
+    }
+
+    /// What the file held when the model was last read from it or written to it.
+    pub fn version(&self) -> &Version {
+        &self.version
     }
 
     /// Reads the summaries of all tasks that are still in the file.
     ///
+    /// Where others have written since, a file opened to look is read again, the model with it.
+    ///
     /// # Errors
-    /// When one of them is damaged.
-    pub fn load(&self, model: &mut Model) -> Result<()> {
-        let away = model.learner().away();
-        if away == 0 {
+    /// When one of them is damaged, and where others have written since to a file opened to change.
+    pub fn load(&mut self, model: &mut Model) -> Result<()> {
+        if model.learner().away() == 0 {
             return Ok(());
         }
-        if self.lost {
-            return Err(FileError::Locked(self.path.clone()));
+        if self.locked {
+            return self.load_here(model);
         }
+        // One view of the file, as in [`Store::open`].
+        let begun = self.connection.execute_batch("BEGIN");
+        begun.map_err(|e| FileError::sqlite(&self.path, "read", &e))?;
+        let loaded = match self.changes() {
+            Ok(None) => self.load_here(model),
+            Ok(Some(_)) if self.access == Access::Read => {
+                self.follow(model).and_then(|()| self.load_here(model))
+            }
+            Ok(Some(changes)) => Err(FileError::Changed(self.path.clone(), changes)),
+            Err(error) => Err(error),
+        };
+        // It has only read.
+        let _ = self.connection.execute_batch("ROLLBACK");
+        loaded
+    }
+
+    /// Reads the file again in the transaction that is open.
+    fn follow(&mut self, model: &mut Model) -> Result<()> {
+        let stored = Stored::read(&self.path, &self.connection)?;
+        let (version, sealed) = (stored.version(&self.path), stored.sealed.clone());
+        *model = stored.into_model(&self.path)?;
+        (self.version, self.sealed) = (version, sealed);
+        Ok(())
+    }
+
+    /// [`Store::load`] in a transaction that is open, of the version the model is of.
+    fn load_here(&self, model: &mut Model) -> Result<()> {
+        let away = model.learner().away();
         let checks: Vec<Option<i64>> =
             self.query("SELECT crc FROM task ORDER BY place LIMIT ?1", away, |row| row.get(0))?;
         let blobs: Vec<Vec<u8>> =
@@ -244,44 +299,112 @@ impl Store {
     /// Keeps what was changed: all of it or, whatever happens, nothing.
     ///
     /// # Errors
-    /// When it cannot be written, or somebody else has changed the file since; the file is then what it was.
+    /// When it cannot be written, or others have changed the file since it was read. The file is then unchanged and no longer
+    /// locked; `model` is unchanged too. The next commit locks the file again, writes what this one was to write as well, and
+    /// refuses with [`FileError::Changed`] where others have written in between.
     pub fn commit(&mut self, model: &mut Model, change: Change) -> Result<()> {
-        debug_assert!(self.access == Access::Write, "opened to look");
-        if self.lost {
-            return Err(FileError::Locked(self.path.clone()));
+        let fewer = model.learner().records().len() < self.sealed.count();
+        let change = if fewer { Change::All } else { change };
+        let change = self.owed.map_or(change, |owed| owed.max(change));
+        self.owed = Some(change);
+        let written = self.write(model, change);
+        // The transaction has ended, one way or the other.
+        self.locked = false;
+        if let Err(error) = written {
+            self.exclude_others(false);
+            let _ = self.connection.execute_batch("ROLLBACK");
+            // A lock that outlasted the transaction goes with the next look at the file.
+            let _ = Mark::read(&self.path, &self.connection);
+            return Err(error);
         }
-        let wipe = change == Change::All;
-        if wipe {
+        (self.owed, self.unsummed) = (None, true);
+        if change == Change::All {
+            self.wipe();
+        }
+        // What was to be kept is kept. Where somebody else was quicker to take the lock, the next commit will tell.
+        let _ = self.lock_unchanged();
+        Ok(())
+    }
+
+    /// [`Store::commit`]; where somebody else wrote right after it, `model` becomes what is in the file then.
+    ///
+    /// # Errors
+    /// As [`Store::commit`].
+    pub fn commit_and_follow(&mut self, model: &mut Model, change: Change) -> Result<()> {
+        self.commit(model, change)?;
+        // The commit stands, whatever happens here; the next one will tell.
+        if !self.locked && lock(&self.path, &self.connection).is_ok() {
+            self.locked = self.follow(model).is_ok();
+            if !self.locked {
+                let _ = self.connection.execute_batch("ROLLBACK");
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes and commits, under the lock.
+    fn write(&mut self, model: &mut Model, change: Change) -> Result<()> {
+        if !self.locked {
+            self.lock_unchanged()?;
+        }
+        if change == Change::All {
             self.load(model)?;
         }
-        let next = self.generation + 1;
-        self.sealed = write_all(&self.path, &self.connection, model, change, next, &self.sealed)?;
-        (self.generation, self.unsummed) = (next, true);
-        if wipe {
-            // What was unlearned must not linger in pages the database has merely marked as free. The
-            // removal is committed by now; a file too large to rewrite at the moment stays correct.
-            let _ = self.connection.execute_batch("VACUUM");
+        let next = self.version.mark().generation + 1;
+        if change == Change::All {
+            self.exclude_others(true);
         }
-        match self.lock_again(model) {
-            // What was to be kept is kept.
-            Err(FileError::Locked(_)) => {
-                self.lost = true;
-                Ok(())
-            }
-            done => done,
+        let written = write_all(&self.path, &self.connection, model, change, next, &self.sealed)?;
+        self.version.advance(written.mark, written.same, model.learner().records());
+        self.sealed = written.sealed;
+        Ok(())
+    }
+
+    /// Whether the lock outlasts the transaction.
+    fn exclude_others(&self, exclude: bool) {
+        let mode = if exclude { "EXCLUSIVE" } else { "NORMAL" };
+        let _ = self.connection.pragma_update(None, "locking_mode", mode);
+    }
+
+    /// What was unlearned must not linger in pages the database has merely marked as free. The removal is committed by
+    /// now; a file too large to rewrite at the moment stays correct.
+    ///
+    /// `VACUUM` cannot be part of a transaction. Were others to write and sum up the file before it, it would leave a
+    /// check number of pages that lie elsewhere now; so they are excluded until there is a new one.
+    fn wipe(&mut self) {
+        let _ = self.connection.execute_batch("VACUUM");
+        let begun = self.connection.execute_batch("BEGIN IMMEDIATE").is_ok();
+        self.exclude_others(false);
+        if begun {
+            self.unsummed = !sum_up(&mut self.connection);
+        } else {
+            // The lock goes with the next look at the file.
+            let _ = Mark::read(&self.path, &self.connection);
         }
     }
 
-    /// Takes the lock a commit has let go, and catches up with what others wrote meanwhile.
-    fn lock_again(&mut self, model: &mut Model) -> Result<()> {
+    /// Takes the write lock, if the file still is what it was when the model was read from it or written to it.
+    fn lock_unchanged(&mut self) -> Result<()> {
         lock(&self.path, &self.connection)?;
-        if generation(&self.path, &self.connection)? != self.generation {
-            // Somebody wrote between our commit and our lock: go on from what is there now.
-            let stored = Stored::read(&self.path, &self.connection)?;
-            (self.generation, self.sealed) = (stored.generation, stored.sealed.clone());
-            *model = stored.into_model(&self.path)?;
+        let refused = match self.changes() {
+            Ok(None) => {
+                self.locked = true;
+                return Ok(());
+            }
+            Ok(Some(changes)) => FileError::Changed(self.path.clone(), changes),
+            Err(error) => error,
+        };
+        let _ = self.connection.execute_batch("ROLLBACK");
+        Err(refused)
+    }
+
+    /// What others have done to the file since; `None` where nothing.
+    pub(crate) fn changes(&self) -> Result<Option<Changes>> {
+        if Mark::read(&self.path, &self.connection)? == *self.version.mark() {
+            return Ok(None);
         }
-        Ok(())
+        let now = Stored::read(&self.path, &self.connection)?.version(&self.path);
+        Ok(Some(self.version.changes(&now)))
     }
 
     /// The check number of the whole file: whether there is one, or what is wrong.
@@ -418,8 +541,8 @@ fn lock(path: &Path, connection: &Connection) -> Result<()> {
 }
 
 /// Puts the check number of the whole file in its place and ends the transaction. The tasks are safe by now,
-/// so where this fails the file merely has none.
-fn sum_up(connection: &mut Connection) {
+/// so where this fails the file merely has none; says whether it worked.
+fn sum_up(connection: &mut Connection) -> bool {
     let mut written = || {
         let size = connection.pragma_query_value(None, "page_size", |row| row.get::<_, i64>(0))?;
         let size = usize::try_from(size).unwrap_or(1);
@@ -429,9 +552,11 @@ fn sum_up(connection: &mut Connection) {
         }
         connection.execute_batch("COMMIT")
     };
-    if written().is_err() {
+    let done = written().is_ok();
+    if !done {
         let _ = connection.execute_batch("ROLLBACK");
     }
+    done
 }
 
 /// An empty file beside the model's name that nobody else has: two machines may well have processes of the same
@@ -461,15 +586,16 @@ fn claim_draft(path: &Path) -> Result<PathBuf> {
     Err(FileError::Io(path.to_path_buf(), what.to_owned()))
 }
 
-fn write_draft(draft: &Path, model: &Model) -> Result<()> {
+fn write_draft(draft: &Path, model: &Model) -> Result<Mark> {
     let mut connection =
         connect(draft, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE)?;
-    write_new(draft, &mut connection, model)?;
-    connection.close().map_err(|(_, e)| FileError::sqlite(draft, "write", &e))
+    let mark = write_new(draft, &mut connection, model)?;
+    connection.close().map_err(|(_, e)| FileError::sqlite(draft, "write", &e))?;
+    Ok(mark)
 }
 
 /// Writes a whole model into an empty database.
-fn write_new(path: &Path, connection: &mut Connection, model: &Model) -> Result<()> {
+fn write_new(path: &Path, connection: &mut Connection, model: &Model) -> Result<Mark> {
     let write = |e: rusqlite::Error| FileError::sqlite(path, "write", &e);
     connection.pragma_update(None, "page_size", PAGE).map_err(write)?;
     connection.execute_batch("BEGIN IMMEDIATE").map_err(write)?;
@@ -479,10 +605,10 @@ fn write_new(path: &Path, connection: &mut Connection, model: &Model) -> Result<
         connection.execute_batch(sql).map_err(write)?;
     }
     connection.execute("INSERT INTO digest VALUES (1, ?1)", [&digest::NONE[..]]).map_err(write)?;
-    write_all(path, connection, model, Change::All, FIRST, &TaskSeal::default())?;
+    let written = write_all(path, connection, model, Change::All, FIRST, &TaskSeal::default())?;
     connection.execute_batch("BEGIN IMMEDIATE").map_err(write)?;
     sum_up(connection);
-    Ok(())
+    Ok(written.mark)
 }
 
 impl Model {
@@ -517,10 +643,11 @@ impl Model {
         connection.deserialize_read_exact("main", bytes, bytes.len(), true).map_err(read)?;
         check_layout(&path, &connection)?;
         let stored = Stored::read(&path, &connection)?;
-        let (generation, sealed) = (stored.generation, stored.sealed.clone());
+        let (version, sealed) = (stored.version(&path), stored.sealed.clone());
         let mut model = stored.into_model(&path)?;
-        let (access, lost, unsummed) = (Access::Read, false, false);
-        Store { path, connection, access, generation, lost, unsummed, sealed }.load(&mut model)?;
+        let (access, locked, owed, unsummed) = (Access::Read, false, None, false);
+        Store { path, connection, access, version, locked, owed, unsummed, sealed }
+            .load(&mut model)?;
         Ok(model)
     }
 }

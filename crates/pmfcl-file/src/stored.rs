@@ -17,18 +17,8 @@ use crate::schema::Schema;
 use crate::seal::{TaskSeal, seal};
 use crate::settings::{self, Found};
 use crate::store::Result;
+use crate::version::{Mark, Version};
 use crate::{layout, verify};
-
-/// The count of commits.
-pub(crate) fn generation(path: &Path, connection: &Connection) -> Result<i64> {
-    let read = |e: rusqlite::Error| FileError::sqlite(path, "read", &e);
-    let bytes: Vec<u8> = connection
-        .query_row("SELECT value FROM model WHERE key = 'generation'", [], |row| row.get(0))
-        .map_err(read)?;
-    let text = String::from_utf8_lossy(&bytes);
-    text.parse()
-        .map_err(|_| FileError::Damaged(path.to_path_buf(), "its count of commits".to_owned()))
-}
 
 /// A summary from its bytes.
 pub(crate) fn thaw(path: &Path, blob: &[u8], check: Option<i64>, name: &str) -> Result<Summary> {
@@ -41,7 +31,7 @@ pub(crate) fn thaw(path: &Path, blob: &[u8], check: Option<i64>, name: &str) -> 
 
 /// What a file holds, before it is made a model.
 pub(crate) struct Stored {
-    pub(crate) generation: i64,
+    mark: Mark,
     pub(crate) sealed: TaskSeal,
     values: std::collections::BTreeMap<String, Vec<u8>>,
     tasks: Vec<(TaskRecord, TaskNote)>,
@@ -97,13 +87,8 @@ impl Stored {
             tasks.push((record().map_err(read)?, note));
             checks.push(row.get(9).map_err(read)?);
         }
-        let mut stored = Self {
-            generation: generation(path, connection)?,
-            sealed,
-            values,
-            tasks,
-            held: Vec::new(),
-        };
+        let mut stored =
+            Self { mark: Mark::read(path, connection)?, sealed, values, tasks, held: Vec::new() };
         let found = settings::read(stored.text("settings").map_err(|e| damaged(&e))?)
             .map_err(|e| damaged(&e))?;
         let compact = match &found {
@@ -133,6 +118,11 @@ impl Stored {
     fn numbers(&self, key: &str) -> Result<Vec<f64>, String> {
         let bytes = self.values.get(key).ok_or_else(|| format!("`{key}` is missing"))?;
         layout::from_bytes(bytes).ok_or_else(|| format!("`{key}` is cut off"))
+    }
+
+    /// Which version of the file this is.
+    pub(crate) fn version(&self, path: &Path) -> Version {
+        Version::new(path, self.mark.clone(), self.tasks.iter().map(|(record, _)| record))
     }
 
     pub(crate) fn into_model(self, path: &Path) -> Result<Model> {
@@ -291,8 +281,9 @@ pub fn assemble(
         rows.push((task.record, read_note(task.note.as_deref(), task.moments, task.losses)?));
     }
     let held = if values.contains_key("pool") { Vec::new() } else { summaries.clone() };
+    let mark = Mark { generation: 0, seal: 0 };
     let mut model =
-        Stored { generation: 0, sealed: TaskSeal::default(), values, tasks: rows, held }.build()?;
+        Stored { mark, sealed: TaskSeal::default(), values, tasks: rows, held }.build()?;
     if model.learner().away() > 0 {
         match &mut model.learned {
             Learned::Regression(learner) => learner.supply(summaries),

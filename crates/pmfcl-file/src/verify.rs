@@ -2,14 +2,19 @@
 
 use std::path::Path;
 
-use pmfcl::{ClassLoss, Summary, Theta};
+use pmfcl::classify::Shrinkage;
+use pmfcl::solve::{Model as Solution, residual_in_rounding};
+use pmfcl::{ClassLoss, Classifier, Learner, Summary, Theta};
 
 use crate::error::FileError;
 use crate::model::{Learned, Model};
 use crate::store::{Access, ModelFile, Result};
 
-/// Losses that agree to this share are the same loss, added up in another order.
+/// Losses and discriminants that agree to this share are the same, computed in another order.
 const SAME: f64 = 1e-7;
+
+/// An intercept below this stands for a class without rows.
+const NEVER: f64 = -1e299;
 
 /// A file that has passed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,7 +36,17 @@ pub struct Verified {
 /// # Errors
 /// The first thing that is wrong.
 pub fn verify(path: &Path) -> Result<Verified> {
-    let mut file = ModelFile::open(path, Access::Read)?;
+    loop {
+        let mut file = ModelFile::open(path, Access::Read)?;
+        match checked(path, &mut file) {
+            // Somebody wrote between two of the checks: they were of two models that do not fit together.
+            Err(FileError::Damaged(..)) if file.store().changes()?.is_some() => {}
+            found => return found,
+        }
+    }
+}
+
+fn checked(path: &Path, file: &mut ModelFile) -> Result<Verified> {
     let mut checks = vec!["header, version and tables".to_owned()];
     if let Some(first) = file.store_mut().integrity()?.first() {
         return Err(file.damaged(first.clone()));
@@ -70,7 +85,8 @@ fn exact(model: &Model) -> bool {
 /// Whether records, pool and solution are those of the memory.
 pub(crate) fn follows(path: &Path, model: &Model) -> Result<()> {
     least_losses(path, model)?;
-    solved_again(path, model)
+    pooled_again(path, model)?;
+    solved(path, model)
 }
 
 fn damaged(path: &Path, what: String) -> FileError {
@@ -93,52 +109,118 @@ fn least_losses(path: &Path, model: &Model) -> Result<()> {
     Ok(())
 }
 
-/// Pools and solves anew, and compares the losses of both solutions under the new pool.
-fn solved_again(path: &Path, model: &Model) -> Result<()> {
-    let mut model = model.clone();
-    let old = match model.learner().model() {
-        Ok(solution) => solution.theta.clone(),
-        Err(_) => return Ok(()),
+/// Adds up the summaries and compares the sum with the pool on record, at the origin and at the solution.
+///
+/// Each of the `T` sums rounds by `c·ε` of what it adds, each factorisation by `c·m·ε`.
+fn pooled_again(path: &Path, model: &Model) -> Result<()> {
+    let learner = model.learner();
+    let (false, Ok(solution)) = (learner.is_folded(), learner.model()) else { return Ok(()) };
+    let kept = learner.pooled()?;
+    let mut again = learner.clone();
+    again.prefer(learner.settings().prefer.clone())?;
+    let pooled = again.pooled()?;
+    let rounds = (learner.records().len() + kept.width()) as f64;
+    let allowed = 64.0 * rounds * f64::EPSILON;
+    let zero = Theta::zeros(kept.width(), kept.targets());
+    let norms: Vec<f64> = kept.column_squares().iter().map(|s| (s / kept.n()).sqrt()).collect();
+    let size = |theta: &Theta| {
+        let terms = |k: usize| -> f64 {
+            theta.column(k).iter().zip(&norms).map(|(t, norm)| (t * norm).abs()).sum()
+        };
+        (0..theta.targets()).map(|k| terms(k).powi(2)).sum::<f64>()
     };
-    let kept = model.learner().pooled()?;
-    let folded = model.learner().is_folded();
-    let prefer = model.learner().settings().prefer.clone();
-    match &mut model.learned {
-        Learned::Regression(learner) => {
-            if !folded {
-                learner.prefer(prefer)?;
-            }
-            let (ridge, standardize) = (learner.settings().ridge, learner.settings().standardize);
-            learner.set_ridge(ridge, standardize)?;
+    for theta in [&zero, &solution.theta] {
+        // Classes without rows have an intercept that stands for no probability: no loss to compare.
+        let (Ok(a), Ok(b)) = (kept.loss(theta), pooled.loss(theta)) else { continue };
+        if (a - b).abs() > allowed * (kept.loss(&zero)? + size(theta)) {
+            return Err(damaged(path, "the pool is not the sum of the summaries".to_owned()));
         }
-        Learned::Classification(classifier) => {
-            if !folded {
-                classifier.prefer(prefer)?;
-            }
-            let s = classifier.settings().clone();
-            if s.loss == ClassLoss::Gaussian {
-                classifier.set_shrinkage(s.shrinkage)?;
-            } else {
-                classifier.set_ridge(s.ridge, s.standardize)?;
-            }
-        }
-    }
-    let pooled = model.learner().pooled()?;
-    let new = &model.learner().model()?.theta;
-    let zero = Theta::zeros(new.width(), new.targets());
-    let scale = pooled.loss(&zero)?.abs();
-    let near = |a: f64, b: f64| (a - b).abs() <= SAME * (scale + a.abs().min(b.abs()));
-    let same_pool = near(kept.loss(&zero)?, pooled.loss(&zero)?)
-        && near(loss(&kept, new)?, loss(&pooled, new)?);
-    if !same_pool {
-        return Err(damaged(path, "the pool is not the sum of the summaries".to_owned()));
-    }
-    if !near(loss(&pooled, &old)?, loss(&pooled, new)?) {
-        return Err(damaged(path, "the solution is not the one the memory gives".to_owned()));
     }
     Ok(())
 }
 
-fn loss(pool: &Summary, theta: &Theta) -> Result<f64, FileError> {
-    Ok(pool.loss(theta)?)
+/// Whether the solution on record is the one of the pool on record, by the ridge on record.
+///
+/// How the ridge was chosen is not asked: a later version may choose otherwise, and the file is as sound as before.
+fn solved(path: &Path, model: &Model) -> Result<()> {
+    let learner = model.learner();
+    let Ok(solution) = learner.model() else { return Ok(()) };
+    let follows = match &model.learned {
+        Learned::Classification(classifier) => match classifier.settings().loss {
+            ClassLoss::Squared => minimises(learner, solution)?,
+            ClassLoss::Gaussian => discriminates(classifier, &solution.theta)?,
+            ClassLoss::Logistic => {
+                let mut again = classifier.clone();
+                let settings = classifier.settings();
+                again.set_ridge(settings.ridge, settings.standardize)?;
+                apart(&learner.pooled()?, &solution.theta, &again.learner().model()?.theta)? <= SAME
+            }
+        },
+        Learned::Regression(_) => minimises(learner, solution)?,
+    };
+    if follows {
+        return Ok(());
+    }
+    Err(damaged(path, "the solution is not the one the memory gives".to_owned()))
+}
+
+/// Whether the gradient of the penalised loss is 0 to rounding.
+fn minimises(learner: &Learner, solution: &Solution) -> Result<bool> {
+    let origin = learner.design().and_then(|d| d.map().origin());
+    let intercept = learner.settings().intercept;
+    let (pooled, theta) = (learner.pooled()?, &solution.theta);
+    let found = residual_in_rounding(&pooled, intercept, solution.penalty, origin, theta)?;
+    Ok(found <= 1.0)
+}
+
+/// Whether these are the discriminants of the memory under the shrinkage the settings ask for or, where it was chosen by
+/// another rule, under any.
+fn discriminates(classifier: &Classifier, theta: &Theta) -> Result<bool> {
+    let pooled = classifier.learner().pooled()?;
+    let gap = |shrinkage: Shrinkage| -> Result<f64> {
+        let mut again = classifier.clone();
+        again.set_shrinkage(shrinkage)?;
+        apart(&pooled, theta, &again.learner().model()?.theta)
+    };
+    let asked = classifier.settings().shrinkage;
+    if gap(asked)? <= SAME || asked != Shrinkage::Auto {
+        return Ok(gap(asked)? <= SAME);
+    }
+    let at = |x: f64| gap(Shrinkage::Diagonal(10f64.powf(x).min(1.0)));
+    let mut best = (f64::INFINITY, 0.0);
+    for step in 0..=64 {
+        let x = -8.0 + f64::from(step) / 8.0;
+        let found = at(x)?;
+        if found < best.0 {
+            best = (found, x);
+        }
+    }
+    let (mut low, mut high) = (best.1 - 0.125, best.1 + 0.125);
+    for _ in 0..60 {
+        let third = (high - low) / 3.0;
+        if at(low + third)? < at(high - third)? { high -= third } else { low += third }
+    }
+    Ok(at(f64::midpoint(low, high))? <= SAME)
+}
+
+/// The largest difference of fitted values under two sets of parameters, as a share of the larger ones.
+fn apart(pooled: &Summary, a: &Theta, b: &Theta) -> Result<f64> {
+    let (m, p) = (a.width(), a.targets());
+    if (m, p) != (b.width(), b.targets()) {
+        return Ok(f64::INFINITY);
+    }
+    let norms: Vec<f64> = pooled.column_squares().iter().map(|s| (s / pooled.n()).sqrt()).collect();
+    let (mut gap, mut size) = (0.0_f64, f64::MIN_POSITIVE);
+    for k in 0..p {
+        let (a, b) = (a.column(k), b.column(k));
+        // A class without rows has an intercept that stands for no probability, in both or in neither.
+        if (a[0] < NEVER) != (b[0] < NEVER) {
+            return Ok(f64::INFINITY);
+        }
+        for j in (0..m).filter(|&j| j > 0 || a[0] >= NEVER) {
+            gap = gap.max((a[j] - b[j]).abs() * norms[j]);
+            size = size.max(a[j].abs().max(b[j].abs()) * norms[j]);
+        }
+    }
+    Ok(gap / size)
 }

@@ -10,7 +10,16 @@ use crate::error::FileError;
 use crate::model::Model;
 use crate::seal::{TaskSeal, seal};
 use crate::store::{Change, Result};
+use crate::version::Mark;
 use crate::{digest, layout, settings};
+
+/// What a commit has written.
+pub(crate) struct Written {
+    pub(crate) mark: Mark,
+    pub(crate) sealed: TaskSeal,
+    /// So many tasks are as they were before.
+    pub(crate) same: usize,
+}
 
 /// Writes what a change asks for and commits the transaction that is open.
 pub(crate) fn write_all(
@@ -20,14 +29,18 @@ pub(crate) fn write_all(
     change: Change,
     generation: i64,
     sealed: &TaskSeal,
-) -> Result<TaskSeal> {
+) -> Result<Written> {
     let done = write_rows(connection, model, change, generation, sealed)
-        .and_then(|sealed| connection.execute_batch("COMMIT").map(|()| sealed));
-    done.map_err(|e| {
+        .map_err(|e| FileError::sqlite(path, "write", &e))
+        .and_then(|written| {
+            connection.execute_batch("COMMIT").map_err(|e| FileError::committing(path, &e))?;
+            Ok(written)
+        });
+    if done.is_err() {
         // The rollback may have happened already; either way nothing of this is in the file.
         let _ = connection.execute_batch("ROLLBACK");
-        FileError::sqlite(path, "write", &e)
-    })
+    }
+    done
 }
 
 fn write_rows(
@@ -36,7 +49,7 @@ fn write_rows(
     change: Change,
     generation: i64,
     sealed: &TaskSeal,
-) -> rusqlite::Result<TaskSeal> {
+) -> rusqlite::Result<Written> {
     let learner = model.learner();
     let records = learner.records();
     let at_hand = learner.at_hand();
@@ -45,7 +58,8 @@ fn write_rows(
             connection.execute_batch("DELETE FROM model; DELETE FROM task; DELETE FROM summary")?;
             0
         }
-        Change::Task => records.len().saturating_sub(1),
+        // Those that the file lacks: several where an earlier commit failed.
+        Change::Task => sealed.count(),
         Change::Solution => records.len(),
     };
     // Compact memory turns its summaries into one when they have become many.
@@ -97,10 +111,11 @@ fn write_rows(
     // Lines of earlier tasks are as they were, unless all was written anew.
     let sealed = if touched { TaskSeal::default() } else { sealed.clone() };
     let sealed = sealed.extended(connection)?;
-    put.execute(params!["seal", seal(connection, &sealed)?.to_string().into_bytes()])?;
+    let mark = Mark { generation, seal: seal(connection, &sealed)? };
+    put.execute(params!["seal", mark.seal.to_string().into_bytes()])?;
     // It no longer holds; [`sum_up`] makes a new one when this is safe.
     connection.execute("UPDATE digest SET value = ?1", [&digest::NONE[..]])?;
-    Ok(sealed)
+    Ok(Written { mark, sealed, same: first })
 }
 
 /// The rows of the table `model`, but for the seal.

@@ -170,6 +170,8 @@ fn a_change_of_mind_is_kept_and_the_unlearned_is_wiped() {
         learner.unlearn("patient-4711").unwrap();
     }
     file.commit(Change::All).unwrap();
+    // One file, also while it is open.
+    assert_eq!(fs::read_dir(place.path.parent().unwrap()).unwrap().count(), 1);
     drop(file);
     assert_eq!(loaded(&place.path).unwrap(), content(&model));
     assert!(!holds(b"patient-4711") && !holds(&secret[40..72]), "traces are left");

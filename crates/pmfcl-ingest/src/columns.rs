@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use pmfcl_file::{Column, ColumnKind, Others, Schema};
-use pmfcl_read::{Field, Kind, Source};
+use pmfcl_read::{CommaCell, Field, Kind, Source};
 
 use crate::{IngestError, Result};
 
@@ -20,7 +20,7 @@ pub struct Wish {
     pub reserved: Vec<String>,
     /// Columns of dates, to be days since 1970.
     pub dates: Vec<String>,
-    /// Columns of numbers that are categories.
+    /// Columns of numbers that are categories; also those of text that only looks like numbers with a comma.
     pub categories: Vec<String>,
 }
 
@@ -31,12 +31,15 @@ pub struct Selection {
     pub schema: Schema,
     /// Whether the target column is text.
     pub text_target: bool,
+    /// The columns left out because they are the index of a pandas table, and nobody named them.
+    pub index: Vec<String>,
 }
 
 /// Chooses the columns of a new model.
 ///
 /// # Errors
-/// When a name is not there, two parts want the same column, or a column cannot be a feature.
+/// When a name is not there, two parts want the same column, or a column cannot be a feature: numbers with a comma are
+/// no categories.
 pub fn choose_columns(source: &Source, wish: &Wish) -> Result<Selection> {
     let file = source.label();
     let wrong = |what: String| IngestError::Column { file: file.to_owned(), what };
@@ -61,6 +64,7 @@ pub fn choose_columns(source: &Source, wish: &Wish) -> Result<Selection> {
             return Err(wrong(format!("column '{name}' is asked for twice")));
         }
     }
+    let mut index: Vec<String> = Vec::new();
     let features: Vec<&Field> = match &wish.features {
         Some(names) => {
             if let Some(name) = names.iter().find(|n| taken.contains(n) || wish.exclude.contains(n))
@@ -71,11 +75,19 @@ pub fn choose_columns(source: &Source, wish: &Wish) -> Result<Selection> {
         }
         None => {
             taken.extend(&wish.exclude);
-            source.fields().iter().filter(|f| !taken.contains(&f.name)).collect()
+            let named = |name: &String| wish.dates.contains(name) || wish.categories.contains(name);
+            let unnamed = source.index_columns().iter().filter(|name| !named(name));
+            index.extend(unnamed.filter(|name| !taken.contains(name)).cloned());
+            let left = |f: &&Field| !taken.contains(&f.name) && !index.contains(&f.name);
+            source.fields().iter().filter(left).collect()
         }
     };
     if features.is_empty() {
-        return Err(wrong("no column is left to be a feature".to_owned()));
+        let hint = match &index[..] {
+            [] => String::new(),
+            list => format!("; --features {} uses the index of the pandas table", list.join(",")),
+        };
+        return Err(wrong(format!("no column is left to be a feature{hint}")));
     }
     let mut columns = Vec::with_capacity(features.len());
     for field in features {
@@ -109,9 +121,48 @@ pub fn choose_columns(source: &Source, wish: &Wish) -> Result<Selection> {
     schema.others = if wish.features.is_some() {
         Others::Any
     } else {
-        Others::Named([&wish.exclude[..], &wish.reserved].concat())
+        Others::Named([&wish.exclude[..], &wish.reserved, &index].concat())
     };
-    Ok(Selection { schema, text_target })
+    check_categories(source, &schema, wish)?;
+    check_labels(source, &wish.targets, &[], wish)?;
+    Ok(Selection { schema, text_target, index })
+}
+
+/// Refuses features that are numbers with a comma: as text, every number would be a category of its own. Not those of which
+/// the model knows such categories, or that are named as categories.
+fn check_categories(source: &Source, schema: &Schema, wish: &Wish) -> Result<()> {
+    for (at, column) in schema.columns.iter().enumerate() {
+        if column.kind == ColumnKind::Text && !schema.categories(at).any(|(c, _)| c.contains(',')) {
+            check_commas(source, &column.name, wish)?;
+        }
+    }
+    Ok(())
+}
+
+/// Refuses targets that are numbers with a comma: as text, every number would be a class of its own. Not where the model
+/// knows such classes, or a target is named as one of categories.
+///
+/// # Errors
+/// The first such number.
+pub fn check_labels(
+    source: &Source,
+    targets: &[String],
+    known: &[String],
+    wish: &Wish,
+) -> Result<()> {
+    if known.iter().any(|class| class.contains(',')) {
+        return Ok(());
+    }
+    targets.iter().try_for_each(|name| check_commas(source, name, wish))
+}
+
+fn check_commas(source: &Source, column: &str, wish: &Wish) -> Result<()> {
+    if wish.categories.iter().any(|name| name == column) {
+        return Ok(());
+    }
+    let Some(CommaCell { place, value }) = source.comma_numbers(column) else { return Ok(()) };
+    let (file, column) = (source.label().to_owned(), column.to_owned());
+    Err(IngestError::CommaNumber { file, place, column, value })
 }
 
 /// Does a table have the columns of a model? With `surprises`, columns it does not know are an error.
@@ -148,15 +199,17 @@ pub fn check_columns(source: &Source, schema: &Schema, wish: &Wish, surprises: b
             )));
         }
     }
-    let Others::Named(others) = &schema.others else { return Ok(()) };
     if !surprises {
         return Ok(());
     }
+    check_categories(source, schema, wish)?;
+    let Others::Named(others) = &schema.others else { return Ok(()) };
     let known = |name: &String| {
         schema.column(name).is_some()
             || [&schema.targets, others, &wish.exclude, &wish.reserved, &wish.targets]
                 .iter()
                 .any(|list| list.contains(name))
+            || source.index_columns().contains(name)
     };
     match source.fields().iter().find(|f| !known(&f.name)) {
         Some(field) => Err(wrong(format!(

@@ -1,6 +1,6 @@
 //! What can go wrong between a file and a summary.
 
-use pmfcl_read::{Batch, ReadError, Source};
+use pmfcl_read::{Batch, Place, ReadError, Source};
 
 /// Why a table could not be learned, scored or predicted.
 #[derive(Debug, thiserror::Error)]
@@ -46,6 +46,21 @@ pub enum IngestError {
         value: String,
         /// What to do.
         advice: &'static str,
+    },
+    /// A number with a comma in a column that would be read as text.
+    #[error(
+        "{file}, {place}, column '{column}': '{value}' is a number with a comma, so the column would be read as text; \
+         convert it to decimal points (`pmfcl learn --categories {column}` takes such texts as categories)"
+    )]
+    CommaNumber {
+        /// The file.
+        file: String,
+        /// Where.
+        place: Place,
+        /// The column.
+        column: String,
+        /// The number.
+        value: String,
     },
     /// No row is left.
     #[error("{file}: there are no rows to learn from{}", if *.dropped > 0 { format!(" ({dropped} were dropped for missing values)") } else { String::new() })]

@@ -56,6 +56,8 @@ pub struct Gathered {
     pub keys: Vec<Words>,
     /// Rows left out for missing values.
     pub dropped: u64,
+    /// Columns left out because they are the index of a pandas table.
+    pub index: Vec<String>,
 }
 
 /// Reads files whole. `wish.reserved` names the columns that come back as keys; the target is a class where it is text, or
@@ -71,6 +73,7 @@ pub fn gather(
 ) -> Result<Gathered> {
     let chosen = choose_columns(&files.first()?, wish)?;
     let (mut schema, classes) = (chosen.schema, classes || chosen.text_target);
+    let index = chosen.index;
     if classes && schema.targets.len() > 1 {
         return Err(IngestError::Column {
             file: files.paths[0].display().to_string(),
@@ -142,5 +145,5 @@ pub fn gather(
         _ => GatheredTargets::Values(values),
     };
     let inputs = schema.features();
-    Ok(Gathered { inputs, x, y, keys, dropped })
+    Ok(Gathered { inputs, x, y, keys, dropped, index })
 }

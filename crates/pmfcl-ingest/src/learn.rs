@@ -1,9 +1,9 @@
 //! Tasks of files go into a model, one after the other.
 
-use pmfcl::{Basis, ClassLoss, Design, Labels, Rows, Summary};
+use pmfcl::{Basis, ClassLoss, Classifier, Design, Labels, Rows, Summary};
 use pmfcl_file::{Input, Learned, Model, Schema};
 
-use crate::columns::{Wish, check_columns};
+use crate::columns::{Wish, check_columns, check_labels};
 use crate::encode::Encoder;
 use crate::flow::{Files, Flow, Step};
 use crate::head::{first_rows, learn_categories};
@@ -96,7 +96,7 @@ pub fn prepare(model: &Model, plan: &mut Plan, learning: &Learning<'_>) -> Resul
         schema: &plan.schema,
         wish: learning.wish,
         task: learning.task,
-        classes: model.classifier().is_some(),
+        classes: model.classifier().map(Classifier::classes),
         design,
         accumulator: settings.accumulator,
         progress: learning.progress,
@@ -176,6 +176,9 @@ fn look_through(model: &Model, plan: &Plan, learning: &Learning<'_>) -> Result<P
     let flow = Flow {
         plan: &|source| {
             check_columns(source, schema, learning.wish, true)?;
+            if let Some(classifier) = model.classifier() {
+                check_labels(source, &schema.targets, classifier.classes(), learning.wish)?;
+            }
             Ok(encoder.wanted())
         },
         work: &|source, batch| encoder.categories(source, batch).map(|_| ()),
@@ -337,7 +340,7 @@ pub fn summarize_again(model: &Model, files: &Files, wish: &Wish) -> Result<Summ
         schema: &model.schema,
         wish,
         task: None,
-        classes: model.classifier().is_some(),
+        classes: model.classifier().map(Classifier::classes),
         design,
         accumulator: learner.settings().accumulator,
         progress: &|_| {},

@@ -23,7 +23,7 @@ mod learn;
 mod summarize;
 mod table;
 
-pub use columns::{Selection, Wish, check_columns, choose_columns};
+pub use columns::{Selection, Wish, check_columns, check_labels, choose_columns};
 pub use encode::{Encoded, Encoder, class_name};
 pub use error::IngestError;
 pub use flow::{Files, Flow, Step};

@@ -6,7 +6,7 @@ use pmfcl::{Accumulator, Basis, Design, Rows, Summarizer, Summary};
 use pmfcl_file::Schema;
 use pmfcl_read::{Batch, Column, Field, Form, Source, Wanted};
 
-use crate::columns::{Wish, check_columns};
+use crate::columns::{Wish, check_columns, check_labels};
 use crate::encode::{Encoded, Encoder, class_name};
 use crate::flow::{Files, Flow, Step};
 use crate::head::check_count;
@@ -30,8 +30,8 @@ pub(crate) struct Recipe<'a> {
     pub(crate) wish: &'a Wish,
     /// The column that names the task of a row.
     pub(crate) task: Option<&'a str>,
-    /// Whether the target holds classes.
-    pub(crate) classes: bool,
+    /// The classes known so far, where the target holds classes.
+    pub(crate) classes: Option<&'a [String]>,
     /// The design for the schema's inputs.
     pub(crate) design: &'a Design,
     pub(crate) accumulator: Accumulator,
@@ -55,11 +55,14 @@ pub(crate) fn beside(schema: &Schema, task: Option<&str>, classes: bool) -> Vec<
 /// Summarizes every task in the files, in order of appearance.
 pub(crate) fn summarize(files: &Files, recipe: &Recipe<'_>) -> Result<(Vec<TaskSummary>, Count)> {
     let schema = recipe.schema;
-    let beside = beside(schema, recipe.task, recipe.classes);
+    let beside = beside(schema, recipe.task, recipe.classes.is_some());
     let encoder = Encoder::new(schema, beside, recipe.design.map().is_identity());
     let flow = Flow {
         plan: &|source| {
             check_columns(source, schema, recipe.wish, true)?;
+            if let Some(known) = recipe.classes {
+                check_labels(source, &schema.targets, known, recipe.wish)?;
+            }
             Ok(encoder.wanted())
         },
         work: &|source, batch| {
@@ -216,7 +219,7 @@ impl<'a> Targets<'a> {
     fn of(recipe: &Recipe<'_>, encoder: &Encoder<'_>, source: &Source, batch: &'a Batch) -> Self {
         let columns = (0..recipe.schema.targets.len()).map(|k| encoder.beside(batch, k)).collect();
         let mut targets = Self { columns, classes: Vec::new(), codes: Vec::new() };
-        if let (true, Column::Texts(texts)) = (recipe.classes, targets.columns[0]) {
+        if let (Some(_), Column::Texts(texts)) = (recipe.classes, targets.columns[0]) {
             let field: Option<&Field> =
                 source.fields().iter().find(|f| f.name == recipe.schema.targets[0]);
             for name in &texts.names {

@@ -48,15 +48,23 @@ pub(crate) fn raised_in(error: Error, features: &[String]) -> PyErr {
     }
 }
 
+pyo3::create_exception!(
+    pmfcl,
+    ModelChangedError,
+    PyOSError,
+    "Another process or model has changed the file since it was read; nothing was written. The message says what changed and how to go on."
+);
+
 /// What a model file says.
 pub(crate) fn raised_by_file(error: FileError) -> PyErr {
     let text = error.to_string();
     match error {
         FileError::NotFound(_) => PyFileNotFoundError::new_err(text),
-        FileError::Exists(_) => PyFileExistsError::new_err(text),
+        FileError::Exists(_) | FileError::Occupied(..) => PyFileExistsError::new_err(text),
         FileError::Directory(_) => PyIsADirectoryError::new_err(text),
         FileError::Permission(..) => PyPermissionError::new_err(text),
-        FileError::Locked(_) => PyBlockingIOError::new_err(text),
+        FileError::Locked(_) | FileError::Reading(_) => PyBlockingIOError::new_err(text),
+        FileError::Changed(..) | FileError::Moved(_) => ModelChangedError::new_err(text),
         FileError::Full(_) | FileError::Io(..) => PyOSError::new_err(text),
         _ => PyValueError::new_err(text),
     }

@@ -8,12 +8,12 @@ use pmfcl::Labels;
 use pmfcl::federated::{
     Agreement, Broadcast, ClientStep, Receipt, Refused, Rules, Server, Update, UpdateForm,
 };
-use pmfcl_file::{Model, Register, Schema};
+use pmfcl_file::{FileError, Model, Register, Schema};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
-use crate::call::{outside, raised, raised_by_file, raised_in};
+use crate::call::{ModelChangedError, outside, raised, raised_by_file, raised_in};
 use crate::model::PyModel;
 use crate::private::{PyAccount, released};
 use crate::summary::PySummary;
@@ -353,7 +353,13 @@ impl PyServer {
     /// Writes register and model to the file.
     fn commit(&self, py: Python<'_>) -> PyResult<PyModel> {
         let model = self.with(py, |kept| match kept {
-            Kept::File(register) => register.commit().map_err(raised_by_file),
+            Kept::File(register) => register.commit().map_err(|error| match error {
+                FileError::Changed(path, changes) => ModelChangedError::new_err(format!(
+                    "{}: another process has changed this model since the server read or wrote it ({changes}); nothing was written; make the server again, Server(agreement, path), and let it accept again what it does not hold",
+                    path.display()
+                )),
+                other => raised_by_file(other),
+            }),
             Kept::Memory(..) => {
                 Err(PyTypeError::new_err("this server has no file; give it a path"))
             }

@@ -36,5 +36,6 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<secagg::PySecAggClient>()?;
     module.add_class::<secagg::PySecAggServer>()?;
     module.add("RefusedError", module.py().get_type::<federation::RefusedError>())?;
+    module.add("ModelChangedError", module.py().get_type::<call::ModelChangedError>())?;
     module.add_function(wrap_pyfunction!(arrow::arrow_table, module)?)
 }

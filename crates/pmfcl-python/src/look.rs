@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 
 use numpy::{PyArray1, PyArray2};
-use pmfcl::report::conflict;
-use pmfcl::report::inference::predict_intervals;
+use pmfcl::report::inference::Covariance;
+use pmfcl::report::{MissingReason, conflict};
 use pmfcl::{ClassLoss, Outcome, Preference, TaskReport};
 use pmfcl_export::{ExportError, Exported, Input as ExportInput};
 use pmfcl_file::{ColumnKind, Input, Learned, Word};
@@ -20,6 +20,9 @@ use crate::table::{Table, table};
 
 /// A table of numbers that may be unknown.
 type Grid = Vec<Vec<Option<f64>>>;
+
+/// Why numbers of such a table are unknown.
+type Reasons = Vec<Vec<Option<String>>>;
 
 /// Numbers as NumPy has them.
 type List<'py> = Bound<'py, PyArray1<f64>>;
@@ -249,10 +252,14 @@ impl PyModel {
         outside(py, || self.along_the_way().map_err(raised))
     }
 
-    /// What each task loses to each other, and Chow's p-value of the pair.
-    fn conflicts(&self, py: Python<'_>) -> PyResult<(Vec<Vec<f64>>, Grid)> {
+    /// What each task loses to each other, Chow's p-value of the pair, and why it has none.
+    fn conflicts(&self, py: Python<'_>) -> PyResult<(Vec<Vec<f64>>, Grid, Reasons)> {
         let matrix = outside(py, || conflict::matrix(self.model.learner()).map_err(raised))?;
-        Ok((matrix.forgetting, matrix.p_value))
+        let words = |row: Vec<Option<MissingReason>>| {
+            row.into_iter().map(|reason| reason.map(|r| r.to_string())).collect()
+        };
+        let reasons = matrix.missing.into_iter().map(words).collect();
+        Ok((matrix.forgetting, matrix.p_value, reasons))
     }
 
     /// The Pareto front of two groups of tasks, as `front --json` has it.
@@ -283,19 +290,26 @@ impl PyModel {
         Ok(dict)
     }
 
-    /// Lower and upper ends of intervals for new observations, each `(rows, targets)`.
+    /// Lower and upper ends of intervals for new observations, each `(rows, targets)`, the rows that have none (infinite ends), and
+    /// whether the others are approximate.
     fn intervals<'py>(
         &self,
         py: Python<'py>,
         x: Table<'_>,
         level: f64,
-    ) -> PyResult<(Matrix<'py>, Matrix<'py>)> {
+    ) -> PyResult<(Matrix<'py>, Matrix<'py>, Vec<usize>, bool)> {
         let (learner, x) = (self.model.learner(), x.rows()?);
-        let found = outside(py, || predict_intervals(learner, x, level).map_err(raised))?;
+        let (found, approximate) = outside(py, || {
+            let covariance = Covariance::of(learner).map_err(raised)?;
+            let found = covariance.intervals(learner, x, level).map_err(raised)?;
+            Ok::<_, PyErr>((found, covariance.approximate()))
+        })?;
         let targets = learner.model().map_err(raised)?.theta.targets();
-        let low = found.iter().flatten().map(|i| i.low).collect();
-        let high = found.iter().flatten().map(|i| i.high).collect();
-        Ok((table(py, low, targets)?, table(py, high, targets)?))
+        let low = found.iter().flatten().map(|i| i.low.unwrap_or(f64::NEG_INFINITY)).collect();
+        let high = found.iter().flatten().map(|i| i.high.unwrap_or(f64::INFINITY)).collect();
+        let without = |i: &usize| found[*i].iter().any(|interval| interval.low.is_none());
+        let unbounded = (0..found.len()).filter(without).collect();
+        Ok((table(py, low, targets)?, table(py, high, targets)?, unbounded, approximate))
     }
 
     /// One HTML page that shows what was learned, forgotten and traded off.

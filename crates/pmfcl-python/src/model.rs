@@ -11,6 +11,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::call::{Feed, Targets, outside, raised, raised_in};
+use crate::file::KnownFiles;
 use crate::summary::{PySummary, all_threads};
 use crate::table::{Table, numbers, table};
 
@@ -22,11 +23,12 @@ const BLOCK: usize = 1 << 14;
 pub(crate) struct PyModel {
     pub(crate) model: Model,
     pub(crate) features: Vec<String>,
+    pub(crate) files: KnownFiles,
 }
 
 impl PyModel {
     pub(crate) fn new(model: Model) -> Self {
-        Self { features: model.schema.features(), model }
+        Self { features: model.schema.features(), model, files: KnownFiles::default() }
     }
 
     /// What the core says, with names in place of numbers.

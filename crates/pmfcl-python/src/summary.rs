@@ -160,12 +160,12 @@ impl PySummary {
 
     /// Half the mean squared error of `theta`, summed over targets.
     fn loss(&self, theta: &Bound<'_, PyAny>) -> PyResult<f64> {
-        self.summary.loss(&parameters(theta)?).map_err(raised)
+        self.summary.loss(&self.parameters(theta)?).map_err(raised)
     }
 
     /// `loss(theta) - min_loss`, exactly and never negative.
     fn forgetting(&self, theta: &Bound<'_, PyAny>) -> PyResult<f64> {
-        self.summary.forgetting(&parameters(theta)?).map_err(raised)
+        self.summary.forgetting(&self.parameters(theta)?).map_err(raised)
     }
 
     /// Parameters of the penalised least-squares model, the intercept first: `(width,)`, or `(n_targets, width)`.
@@ -195,13 +195,24 @@ impl PySummary {
     }
 }
 
-/// Parameters given as one list, or target by target.
-fn parameters(theta: &Bound<'_, PyAny>) -> PyResult<Theta> {
-    let theta: PyReadonlyArray2<'_, f64> =
-        inputs(theta.py())?.call_method1("parameters", (theta,))?.extract()?;
-    let view = theta.as_array();
-    let (targets, width) = view.dim();
-    Theta::from_columns(width, targets, view.iter().copied().collect()).map_err(raised)
+impl PySummary {
+    /// Parameters given as one list, or target by target. Here a row is a target, so a wrong shape is reported the way
+    /// Python users see it.
+    fn parameters(&self, theta: &Bound<'_, PyAny>) -> PyResult<Theta> {
+        let theta: PyReadonlyArray2<'_, f64> =
+            inputs(theta.py())?.call_method1("parameters", (theta,))?.extract()?;
+        let view = theta.as_array();
+        let found = view.dim();
+        let expected = (self.summary.targets(), self.summary.width());
+        if found != expected {
+            let hint = if found == (expected.1, expected.0) { "; transpose it" } else { "" };
+            return Err(PyValueError::new_err(format!(
+                "theta has the shape {found:?}, but {expected:?} was expected: a row for each target, a column for each \
+                 design column{hint}"
+            )));
+        }
+        Theta::from_columns(found.1, found.0, view.iter().copied().collect()).map_err(raised)
+    }
 }
 
 /// The Python module that makes arrays of whatever was given.

@@ -12,7 +12,7 @@ use arrow_array::types::{
 };
 use arrow_array::{Array, ArrayRef, ArrowPrimitiveType, PrimitiveArray};
 use arrow_buffer::{ArrowNativeType, NullBuffer};
-use arrow_schema::{DataType, Fields, TimeUnit};
+use arrow_schema::{DataType, Fields, Schema, TimeUnit};
 
 use crate::cells::Words;
 use crate::error::cut;
@@ -24,6 +24,16 @@ use crate::{Batch, Column, Field, Form, Kind, Missing, Numbers, Place, ReadError
 /// The columns of a schema.
 pub(crate) fn fields(schema: &Fields) -> Vec<Field> {
     schema.iter().map(|f| Field { name: f.name().clone(), kind: kind(f.data_type()) }).collect()
+}
+
+/// The columns that pandas wrote as the index of its rows, by the metadata it leaves in Arrow and Parquet schemas. An
+/// index that only counts is no column: its entry is an object.
+pub(crate) fn index_columns(schema: &Schema) -> Vec<String> {
+    let Some(text) = schema.metadata().get("pandas") else { return Vec::new() };
+    let Ok(pandas) = serde_json::from_str::<serde_json::Value>(text) else { return Vec::new() };
+    let names = pandas["index_columns"].as_array().into_iter().flatten();
+    let names = names.filter_map(serde_json::Value::as_str);
+    names.filter(|name| schema.column_with_name(name).is_some()).map(str::to_owned).collect()
 }
 
 /// What a type holds.
@@ -270,9 +280,10 @@ impl Converter {
         if let Some(values) = days(array) {
             return Ok(values);
         }
-        let (read, wanted): (fn(&[u8]) -> Reading, _) = match found.form {
-            Form::Date => (date::date, "a date like 2024-01-31 or 2024-01-31T12:30"),
-            _ => (number::number, "a number"),
+        type Wanting = fn(&[u8]) -> &'static str;
+        let (read, wanted): (fn(&[u8]) -> Reading, Wanting) = match found.form {
+            Form::Date => (date::date, |_| "a date like 2024-01-31 or 2024-01-31T12:30"),
+            _ => (number::number, number::wanted),
         };
         let mut values = Vec::with_capacity(array.len());
         let whole = each_text(array, |row, text| {
@@ -285,7 +296,7 @@ impl Converter {
                         place: place(row),
                         column: found.name.clone(),
                         value: cut(text.unwrap_or_default().as_bytes()),
-                        wanted,
+                        wanted: wanted(text.unwrap_or_default().as_bytes()),
                     });
                 }
             }

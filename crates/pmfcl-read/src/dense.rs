@@ -63,7 +63,7 @@ pub(crate) fn table(
 ) -> Contents {
     let (fields, strips) = columns.into_iter().unzip();
     let dense = Dense { file: file.into(), format, strips, rows, bytes, options: options.clone() };
-    Contents { fields, rows: Some(rows), format: Box::new(dense) }
+    Contents::new(fields, Some(rows), Box::new(dense))
 }
 
 struct Dense {

@@ -47,10 +47,11 @@ pub(crate) fn open(file: &str, store: Store, options: &Options) -> Result<Conten
     };
     let (schema, version, parts) = guarded(|| read(&store)).and_then(|r| r).map_err(damaged)?;
     let fields = columnar::fields(schema.fields());
+    let index = columnar::index_columns(&schema);
     let rows = parts.iter().filter_map(|p| p.rows).try_fold(0_u64, u64::checked_add);
     let rows = rows.ok_or_else(|| damaged("it has an impossible number of rows".into()))?;
     let format = Ipc { file: file.into(), store, schema, version, parts, options: options.clone() };
-    Ok(Contents { fields, rows: Some(rows), format: Box::new(format) })
+    Ok(Contents { index, ..Contents::new(fields, Some(rows), Box::new(format)) })
 }
 
 type Parts = (SchemaRef, MetadataVersion, Vec<Part>);

@@ -47,4 +47,4 @@ pub use batch::{Batch, Column, Numbers, Texts};
 pub use error::{Place, ReadError};
 pub use field::{Field, Form, Kind, Missing, Options, Wanted};
 pub use scan::{Piece, Scan};
-pub use source::Source;
+pub use source::{CommaCell, Source};

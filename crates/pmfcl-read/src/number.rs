@@ -51,9 +51,140 @@ pub(crate) fn missing(cell: &[u8]) -> bool {
     cell.len() <= 4 && WORDS.iter().any(|word| cell.eq_ignore_ascii_case(word))
 }
 
+/// What a number in text should have been, for a message about a cell that is none.
+pub(crate) fn wanted(cell: &[u8]) -> &'static str {
+    if has_comma(cell) { "a number; write decimals with a point, not a comma" } else { "a number" }
+}
+
+/// Whether a cell is a number written with a comma: `12,0`, `1.234,56`, `1 234,5`, `1,5E-3`, or `1,234.5`.
+pub(crate) fn has_comma(cell: &[u8]) -> bool {
+    let Ok(text) = std::str::from_utf8(cell) else { return false };
+    let text = text.trim();
+    let text = text.strip_prefix(['+', '-', '\u{2212}']).unwrap_or(text);
+    let (text, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
+    let power = exponent.strip_prefix(['+', '-']).unwrap_or(exponent);
+    if !text.contains(',') || !digits(power) {
+        return false;
+    }
+    // A decimal comma behind digits, which may stand in groups of three; or commas between such groups.
+    let decimal = text.split_once(',').is_some_and(|(whole, fraction)| {
+        let separators = ['.', ' ', '\'', '\u{a0}', '\u{202f}', '\u{2019}'];
+        digits(fraction)
+            && (whole.is_empty()
+                || digits(whole)
+                || separators.iter().any(|&separator| grouped(whole, separator)))
+    });
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
+    decimal || (grouped(whole, ',') && digits(fraction))
+}
+
+fn digits(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit())
+}
+
+/// Whether text is digits in groups of three.
+fn grouped(text: &str, separator: char) -> bool {
+    let mut groups = text.split(separator);
+    let first = groups.next().unwrap_or_default();
+    digits(first) && first.len() <= 3 && groups.all(|group| digits(group) && group.len() == 3)
+}
+
+/// How the cells of a text column read as numbers.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct CommaCount {
+    comma: usize,
+    plain: usize,
+    other: usize,
+}
+
+impl CommaCount {
+    /// Counts `rows` cells that hold this; says whether it is a number with a comma. Gaps are not counted.
+    pub(crate) fn add(&mut self, cell: &[u8], rows: usize) -> bool {
+        let comma = has_comma(cell);
+        match number(cell) {
+            _ if comma => self.comma += rows,
+            Reading::Value(_) => self.plain += rows,
+            Reading::Missing => {}
+            Reading::Other => self.other += rows,
+        }
+        comma
+    }
+
+    /// Whether the column is one of numbers with commas: some have one, and at least nine in ten cells are numbers.
+    pub(crate) fn mostly_numbers(self) -> bool {
+        self.comma > 0 && self.other * 9 <= self.comma + self.plain
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_with_commas_are_known() {
+        for cell in [
+            "12,0",
+            "-3,5",
+            "+0,25",
+            ",5",
+            " 7,125 ",
+            "1.234,56",
+            "1.234.567,8",
+            "1 234,5",
+            "1'234,5",
+            "1\u{a0}234,5",
+            "1\u{202f}234,5",
+            "\u{2212}1,5",
+            "1,5E-05",
+            "2,5e3",
+            "1,234",
+            "1,234,567",
+            "1,234.5",
+            "12,345,678.90",
+        ] {
+            assert!(has_comma(cell.as_bytes()), "{cell}");
+        }
+        for cell in [
+            "",
+            ",",
+            "12",
+            "12.5",
+            "12,",
+            "a,b",
+            "1,2,3",
+            "1,2 kg",
+            "1.23,4",
+            "12.3456,7",
+            "1,5e",
+            "1,5e,2",
+            "1,,5",
+            "1234,567.8",
+            "Bern, BE",
+            "1.234.56,7",
+            "--1,5",
+            "1,2345,678",
+        ] {
+            assert!(!has_comma(cell.as_bytes()), "{cell}");
+        }
+        assert!(!has_comma(b"1,5\xff"));
+    }
+
+    #[test]
+    fn a_column_is_of_numbers_where_nine_in_ten_cells_are() {
+        let count = |cells: &[(&str, usize)]| {
+            let mut count = CommaCount::default();
+            for (cell, rows) in cells {
+                count.add(cell.as_bytes(), *rows);
+            }
+            count.mostly_numbers()
+        };
+        assert!(count(&[("1,5", 1)]));
+        assert!(count(&[("1,5", 2), ("7", 7), ("NA", 50), ("?", 1)]));
+        assert!(!count(&[("1,5", 2), ("7", 6), ("?", 1)]));
+        assert!(!count(&[("7", 9)]));
+        assert!(!count(&[("red", 9), ("1,5", 9)]));
+        assert!(!count(&[]));
+    }
 
     #[test]
     fn cells_are_numbers_gaps_or_neither() {

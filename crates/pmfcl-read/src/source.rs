@@ -3,9 +3,14 @@
 use std::io::Read;
 use std::path::Path;
 
+use crate::error::cut;
+use crate::number::CommaCount;
 use crate::scan::Format;
 use crate::store::{self, Opened, Store};
-use crate::{Field, Options, ReadError, Scan, Wanted, csv, field, idx, ipc, numpy, parquet};
+use crate::{
+    Column, Field, Form, Kind, Options, Place, ReadError, Scan, Wanted, csv, field, idx, ipc,
+    numpy, parquet,
+};
 
 /// One opened data file.
 pub struct Source {
@@ -13,7 +18,18 @@ pub struct Source {
     fields: Vec<Field>,
     rows: Option<u64>,
     bytes: Option<u64>,
+    index: Vec<String>,
+    commas: Option<Vec<Option<CommaCell>>>,
     format: Box<dyn Format>,
+}
+
+/// A cell of a text column that holds a number written with a comma.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CommaCell {
+    /// Where it is.
+    pub place: Place,
+    /// What it holds, cut short.
+    pub value: String,
 }
 
 /// What a format says of a file it opened.
@@ -22,8 +38,19 @@ pub(crate) struct Contents {
     pub(crate) fields: Vec<Field>,
     /// How many rows there are, where the format says.
     pub(crate) rows: Option<u64>,
+    /// The columns that are the index of a pandas table.
+    pub(crate) index: Vec<String>,
+    /// For each column the first of its numbers with a comma, where the format has looked.
+    pub(crate) commas: Option<Vec<Option<CommaCell>>>,
     /// The way to read them.
     pub(crate) format: Box<dyn Format>,
+}
+
+impl Contents {
+    /// Contents of a format that says nothing more.
+    pub(crate) fn new(fields: Vec<Field>, rows: Option<u64>, format: Box<dyn Format>) -> Self {
+        Self { fields, rows, index: Vec::new(), commas: None, format }
+    }
 }
 
 /// The formats by file name.
@@ -133,9 +160,9 @@ impl Source {
             Name::Npz => numpy::open_npz(&label, &store(opened, "NumPy zip")?, options)?,
             Name::Idx => idx::open(&label, &store(opened, "IDX")?, path, options)?,
         };
-        let Contents { fields, rows, format } = contents;
+        let Contents { fields, rows, index, commas, format } = contents;
         field::unique(&label, &fields)?;
-        Ok(Self { label, fields, rows, bytes, format })
+        Ok(Self { label, fields, rows, bytes, index, commas, format })
     }
 
     /// The columns on offer.
@@ -156,6 +183,37 @@ impl Source {
     /// How many bytes there are to go through; `None` for a pipe.
     pub fn bytes(&self) -> Option<u64> {
         self.bytes
+    }
+
+    /// The columns that are the index of a pandas table and no data, by what pandas wrote about them into the file.
+    pub fn index_columns(&self) -> &[String] {
+        &self.index
+    }
+
+    /// The first number with a comma in a text column whose first rows hold nothing but such numbers, or nearly: `12,0` is
+    /// text here, and hardly meant as such.
+    pub fn comma_numbers(&self, column: &str) -> Option<CommaCell> {
+        let at = self.fields.iter().position(|f| f.name == column)?;
+        if self.fields[at].kind != Kind::Text {
+            return None;
+        }
+        if let Some(commas) = &self.commas {
+            return commas[at].clone();
+        }
+        // What cannot be read here is reported when it is read for good.
+        let scan = self.scan(&[Wanted::new(column, Form::Text)]).ok()?;
+        let batch = scan.decode(scan.next().ok()??).ok()?;
+        let Column::Texts(texts) = &batch.columns[0] else { return None };
+        let mut rows = vec![0; texts.names.len()];
+        texts.codes.iter().for_each(|&code| rows[code as usize] += 1);
+        let mut count = CommaCount::default();
+        let names = texts.names.iter().zip(rows);
+        let commas: Vec<bool> =
+            names.map(|(name, rows)| count.add(name.as_bytes(), rows)).collect();
+        let first = texts.codes.iter().position(|&code| commas[code as usize])?;
+        let value = cut(texts.names[texts.codes[first] as usize].as_bytes());
+        let place = Place { row: batch.file_row(first) + 1, line: None };
+        count.mostly_numbers().then_some(CommaCell { place, value })
     }
 
     /// Starts a pass over the wanted columns. A file can be scanned again and again, a pipe once.

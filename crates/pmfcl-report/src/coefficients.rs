@@ -38,6 +38,8 @@ pub(crate) struct Coefficients<'a> {
     why_not: Option<String>,
     /// Whether errors with tasks as clusters are there.
     between: bool,
+    /// Whether the errors take all tasks' features to be spread alike.
+    approximate: bool,
 }
 
 impl<'a> Coefficients<'a> {
@@ -53,21 +55,19 @@ impl<'a> Coefficients<'a> {
         let mut errors: Option<Vec<Vec<Option<f64>>>> = None;
         let mut between: Option<Vec<Vec<f64>>> = None;
         let mut why_not = why_not.map(str::to_owned);
+        let mut approximate = false;
         if why_not.is_none() {
             let covariance = Covariance::of(study.subject.learner)?;
-            if covariance.freedom() > 0.0 {
+            if let Some(reason) = covariance.missing() {
+                why_not = Some(format!("There are no standard errors: {reason}."));
+            } else {
                 reach = Some(student_quantile(0.975, covariance.freedom()));
                 errors = Some(covariance.standard_errors());
+                approximate = covariance.approximate();
                 let tasks = study.summaries.map_or(0, <[_]>::len);
                 if tasks > 2 && limits::affords(tasks / 8, study.width()) {
                     between = cluster_errors(study.subject.learner).ok();
                 }
-            } else {
-                why_not = Some(
-                    "There are as many coefficients as samples, so nothing is left to judge their \
-                     errors by."
-                        .to_owned(),
-                );
             }
         }
         let mut tables = Vec::new();
@@ -99,7 +99,7 @@ impl<'a> Coefficients<'a> {
             table.sort_by(|x, y| y.size.abs().total_cmp(&x.size.abs()));
             tables.push((heading(study, k), table));
         }
-        Ok(Self { tables, reach, why_not, between: between.is_some() })
+        Ok(Self { tables, reach, why_not, between: between.is_some(), approximate })
     }
 
     pub(crate) fn html(&self, study: &Study<'_>) -> String {
@@ -141,12 +141,20 @@ impl<'a> Coefficients<'a> {
                 let mut text = String::from(
                     "The surest first. The picture shows each coefficient in standard errors from zero \
                      with its 95 % interval: what does not touch the middle line differs from zero. \
-                     Intervals assume equal, independent noise.",
+                     Intervals assume equal, independent noise, and that a sample weight counts copies of \
+                     its row.",
                 );
+                if self.approximate {
+                    text.push_str(
+                        " They are approximate: samples count differently, and compact memory no \
+                         longer knows whether the features of its tasks are spread alike.",
+                    );
+                }
                 if study.model.penalty.ridge() > 0.0 {
                     text.push_str(&format!(
                         " The ridge ({}) draws coefficients toward zero, so the intervals are \
-                         credible intervals.",
+                         credible intervals for this ridge: with hardly more rows than columns they \
+                         are too narrow.",
                         number::short(study.model.penalty.ridge())
                     ));
                 }

@@ -1,6 +1,7 @@
 //! Which tasks pull the model apart, and whether that is more than noise.
 
-use pmfcl::report::conflict::chow;
+use pmfcl::report::MissingReason;
+use pmfcl::report::conflict::{chow, smallest_p};
 use pmfcl::{Penalty, solve};
 use pmfcl_plot::{Axis, CellText, HeatMap, Ramp};
 
@@ -9,7 +10,7 @@ use crate::figure;
 use crate::html::Name;
 use crate::limits::{self, Known, Unknown};
 use crate::number;
-use crate::study::{Study, smallest_p};
+use crate::study::Study;
 
 /// Pairs listed in numbers.
 const LISTED: usize = 12;
@@ -32,8 +33,8 @@ pub(crate) struct Conflict {
     forgets_a: f64,
     /// What `b` forgets in it.
     forgets_b: f64,
-    /// Chow's p-value, corrected for targets and for the number of pairs shown.
-    p: Option<f64>,
+    /// Chow's p-value, corrected for targets and for the number of pairs shown, or why there is none.
+    p: Result<f64, MissingReason>,
 }
 
 impl Conflict {
@@ -60,10 +61,11 @@ impl Conflicts {
                 let (first, second) = (&summaries[a], &summaries[b]);
                 let both = first.merge(second)?;
                 let theta = solve(&both, study.intercept(), Penalty::NONE, None)?.theta;
+                let accumulator = study.subject.learner.settings().accumulator;
                 let p = if study.kind.testable() {
-                    smallest_p(&chow([first, second].into_iter())?)
+                    smallest_p(&chow([first, second].into_iter(), accumulator)?)
                 } else {
-                    None
+                    Err(MissingReason::Bounds)
                 };
                 pairs.push(Conflict {
                     a,
@@ -86,9 +88,12 @@ impl Conflicts {
             return None;
         }
         let name = |t: usize| Name(&study.tasks[t].name).to_string();
-        let real = self.pairs.iter().filter(|pair| pair.p.is_some_and(|p| p < 0.05)).count();
-        let Some(first) = self.pairs.iter().find(|pair| pair.p.is_some_and(|p| p < 0.05)) else {
-            return Some("No pair of tasks conflicts by more than noise explains.".to_owned());
+        let differs = |pair: &&Conflict| pair.p.is_ok_and(|p| p < 0.05);
+        let real = self.pairs.iter().filter(differs).count();
+        let Some(first) = self.pairs.iter().find(differs) else {
+            let tested = self.pairs.iter().any(|pair| pair.p.is_ok());
+            let none = "No pair of tasks conflicts by more than noise explains.";
+            return tested.then(|| none.to_owned());
         };
         Some(format!(
             "Strongest conflict: {} and {} (p {}); {} of {} pairs differ by more than noise.",
@@ -98,6 +103,17 @@ impl Conflicts {
             number::grouped(real as f64),
             number::grouped(self.pairs.len() as f64),
         ))
+    }
+
+    /// Why pairs have no p-value, each reason once.
+    fn reasons(&self) -> Vec<MissingReason> {
+        let mut found = Vec::new();
+        for reason in self.pairs.iter().filter_map(|pair| pair.p.err()) {
+            if !found.contains(&reason) {
+                found.push(reason);
+            }
+        }
+        found
     }
 
     fn matrix(&self, study: &Study<'_>) -> HeatMap {
@@ -140,8 +156,12 @@ impl Conflicts {
         if testable {
             how.push_str(
                 " Stars mark pairs that differ by more than noise (Chow's F-test, p-values times the \
-                 number of pairs): * below 0.05, ** below 0.01, *** below 0.001.",
+                 number of pairs): * below 0.05, ** below 0.01, *** below 0.001. The test assumes \
+                 equal, independent noise, and that a sample weight counts copies of its row.",
             );
+            for reason in self.reasons() {
+                how.push_str(&format!(" A dash stands for no p-value: {reason}."));
+            }
         } else {
             how.push_str(
                 " There are no p-values: bounds are not errors of rows, so no test applies to them.",

@@ -66,17 +66,19 @@ pub(crate) fn verdicts(study: &Study<'_>, conflicts: &Known<Conflicts>) -> Strin
         } else {
             ""
         };
-        lines.push(if p < 0.05 {
-            format!(
+        lines.push(match p {
+            Ok(p) if p < 0.05 => format!(
                 "The tasks do not follow one model: they differ by more than noise explains (Chow \
                  test{stand_in}, p {}).",
                 with_sign(p)
-            )
-        } else {
-            format!(
+            ),
+            Ok(p) => format!(
                 "One model fits all tasks: what they differ by can be noise (Chow test{stand_in}, p {}).",
                 with_sign(p)
-            )
+            ),
+            Err(reason) => format!(
+                "Whether the tasks differ by more than noise cannot be tested: {reason}."
+            ),
         });
     }
     if let Ok(conflicts) = conflicts {

@@ -264,7 +264,8 @@
     };
     const text = (v) => v.toFixed(v > 0 && v < 0.01 ? 4 : v > 0.99 && v < 1 ? 4 : 2);
     output.replaceChildren(
-      says("Weight of A", text(weights[i]), `B has ${text(1 - weights[i])}`),
+      weights.length > 1 ? says("Weight of A", text(weights[i]), `B has ${text(1 - weights[i])}`)
+        : says("Weight of A", "any", "one model is best for both"),
       says(`A: ${cut(data.tasks[a], 14)}`, short(row[a]), change(row[a], current[0])),
       says(`B: ${cut(data.tasks[b], 14)}`, short(row[b]), change(row[b], current[1])),
     );

@@ -19,7 +19,8 @@ pub struct Pair {
     pub a: String,
     /// Name of the second task or group.
     pub b: String,
-    /// Points spread evenly along the front, from all weight on `b` to all weight on `a`.
+    /// Points spread evenly along the front, from all weight on `b` to all weight on `a`; a single one, of weight ½, where one
+    /// model is best for both.
     pub points: Vec<FrontPoint>,
     /// Losses of the current model.
     pub current: (f64, f64),

@@ -1,7 +1,8 @@
 //! The model as all sections look at it: every task as it stands, and the model its quadratics have.
 
 use pmfcl::pareto::PairFront;
-use pmfcl::report::conflict::{ChowTest, chow};
+use pmfcl::report::MissingReason;
+use pmfcl::report::conflict::{ChowTest, chow, smallest_p};
 use pmfcl::solve::ridge::by_gcv;
 use pmfcl::{Learner, Model, Penalty, Ridge, Summary, TaskReport, Theta, solve};
 
@@ -44,7 +45,7 @@ impl<'a> Study<'a> {
                     && all.len() > 1
                     && limits::affords(all.len(), model.theta.width()) =>
             {
-                Some(chow(all.iter())?)
+                Some(chow(all.iter(), subject.learner.settings().accumulator)?)
             }
             _ => None,
         };
@@ -70,9 +71,9 @@ impl<'a> Study<'a> {
         self.tasks.iter().map(|task| task.forgetting.or(task.bound)).collect()
     }
 
-    /// Chow's p-value over all tasks: the smallest over targets, corrected for their number.
-    pub(crate) fn p_value(&self) -> Option<f64> {
-        smallest_p(self.chow.as_deref()?)
+    /// Chow's p-value over all tasks, or why there is none; `None` where no test was made.
+    pub(crate) fn p_value(&self) -> Option<Result<f64, MissingReason>> {
+        self.chow.as_deref().map(smallest_p)
     }
 
     /// The quadratics of the tasks, and the model they have under the current preference.
@@ -82,12 +83,6 @@ impl<'a> Study<'a> {
             _ => Ok(Quadratics { theta: self.model.theta.clone(), penalty: self.model.penalty }),
         }
     }
-}
-
-/// The smallest p-value over targets, corrected for their number.
-pub(crate) fn smallest_p(tests: &[ChowTest]) -> Option<f64> {
-    let smallest = tests.iter().filter_map(|test| test.p_value).reduce(f64::min)?;
-    Some((smallest * tests.len() as f64).min(1.0))
 }
 
 /// The model fronts start from, and the penalty along them.

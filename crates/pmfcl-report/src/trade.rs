@@ -137,6 +137,11 @@ impl Trade {
              curve of just two. Knee: past it, the same gain for one costs the other ever more. \
              Min-max: the larger of the two losses is as small as it can be.",
         );
+        if first.pair.points.len() == 1 {
+            notes.push_str(
+                " One model is best for both of these tasks, so their curve is a single point.",
+            );
+        }
         if let Some(what) = study.kind.stands_in() {
             notes.push_str(&format!(" <strong>{what}</strong>"));
         }

@@ -363,3 +363,72 @@ fn groups_that_are_none_are_refused() {
     let folded = regression(&["a", "b", "c", "d", "e"], 2, 1, MemoryKind::Compact);
     assert!(Pair::of(&folded, &["a"], &["b"], 10).is_err());
 }
+
+/// Two tasks of one slope, with this noise and these sample weights.
+fn agreeing(settings: Settings, noise: f64, weight: Option<f64>, same: bool) -> Learner {
+    let mut learner = Learner::new(settings).unwrap();
+    let mut draw = Draw(3);
+    let mut rows = || -> (Vec<f64>, Vec<f64>) {
+        let x: Vec<f64> = (0..40).map(|_| draw.next()).collect();
+        let y = x.chunks_exact(2).map(|r| 1.0 + r[0] + 2.0 * r[1] + noise * draw.next()).collect();
+        (x, y)
+    };
+    let first = rows();
+    for name in ["a", "b"] {
+        let (x, y) = if same { first.clone() } else { rows() };
+        let weights = weight.map(|w| vec![w; 20]);
+        let (x, y) = (Rows::new(&x, 2).unwrap(), Rows::new(&y, 1).unwrap());
+        learner.learn_weighted(name, x, y, weights.as_deref(), 1.0).unwrap();
+    }
+    learner
+}
+
+#[test]
+fn what_cannot_be_tested_is_said_in_words() {
+    let html = page_of("exact", &agreeing(Settings::default(), 0.0, None, false));
+    assert_whole(&html);
+    assert!(html.contains("cannot be tested: the tasks are fitted exactly"));
+    assert!(html.contains("A dash stands for no p-value"));
+    assert!(
+        !html.contains("No pair of tasks conflicts") && !html.contains("noise alone would cost")
+    );
+
+    let html = page_of("weighted", &agreeing(Settings::default(), 0.5, Some(0.37), false));
+    assert_whole(&html);
+    assert!(html.contains("cannot be tested: sample weights that do not add up"));
+    assert!(html.contains("There are no standard errors: sample weights"));
+    assert!(!html.contains("95 % interval"));
+
+    let html = page_of("plain", &agreeing(Settings::default(), 0.5, None, false));
+    assert!(html.contains("counts copies of its row") && html.contains("95 % interval"));
+    assert!(html.contains("One model fits all tasks") && !html.contains("A dash stands"));
+    assert!(!html.contains("They are approximate"));
+    let tasks = ["a", "b", "c", "d", "e"];
+    let mut folded = Learner::new(Settings {
+        memory: MemoryKind::Compact,
+        prefer: Preference::Decay(0.5),
+        ..Settings::default()
+    })
+    .unwrap();
+    for name in tasks {
+        let one = regression(&[name], 3, 1, MemoryKind::Ledger);
+        let design = one.design().unwrap().clone();
+        let summary = one.summary(name).unwrap().clone();
+        folded.learn_summarized(name, design, summary, 1.0).unwrap();
+    }
+    assert!(folded.is_folded());
+    assert!(page_of("folded", &folded).contains("They are approximate"));
+}
+
+#[test]
+fn a_front_of_one_point_is_shown_as_one() {
+    let learner = agreeing(Settings::default(), 0.5, None, true);
+    let pair = Pair::of(&learner, &["a"], &["b"], 50).unwrap();
+    assert_eq!(pair.points.len(), 1);
+    assert!((pair.knee.weight - 0.5).abs() < 1e-15 && (pair.minmax.weight - 0.5).abs() < 1e-15);
+    let svg = pair.chart().svg(Theme::Light);
+    assert!(!svg.contains("NaN") && !svg.contains("inf"));
+    let html = page_of("copies", &learner);
+    assert_whole(&html);
+    assert!(html.contains("so their curve is a single point") && !html.contains("NaN"));
+}

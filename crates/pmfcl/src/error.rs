@@ -35,6 +35,30 @@ pub enum Error {
         /// What was found.
         found: usize,
     },
+    /// A table of parameters whose rows and columns are not those of the design and the targets.
+    #[error(
+        "{what} has {} rows × {} columns, but {} rows × {} columns were expected{}",
+        found[0], found[1], expected[0], expected[1],
+        if found[0] == expected[1] && found[1] == expected[0] { ": transpose it" } else { "" }
+    )]
+    TableShape {
+        /// What was given.
+        what: &'static str,
+        /// The rows and columns that would have been right.
+        expected: [usize; 2],
+        /// The rows and columns found.
+        found: [usize; 2],
+    },
+    /// A place for columns or targets that does not exist, or is given twice.
+    #[error("{what} is {place}: {reason}")]
+    Place {
+        /// What was to be placed.
+        what: &'static str,
+        /// The place asked for, counted from 0.
+        place: usize,
+        /// Why it cannot be used.
+        reason: String,
+    },
     /// Nothing to learn from.
     #[error("{what} is empty: a task needs at least one row and one column")]
     Empty {

@@ -34,6 +34,11 @@ impl Theta {
         Ok(Self { m, p, cells })
     }
 
+    /// The error for parameters of another shape than `m` rows × `p` columns.
+    pub(crate) fn wrong_shape(&self, m: usize, p: usize) -> Error {
+        Error::TableShape { what: "theta", expected: [m, p], found: [self.m, self.p] }
+    }
+
     /// A single target's parameters.
     pub fn from_slice(theta: &[f64]) -> Self {
         Self { m: theta.len(), p: 1, cells: theta.to_vec() }

@@ -4,7 +4,7 @@ use pmfcl::pareto::PairFront;
 use pmfcl::report::{conflict, inference};
 use pmfcl::solve::reference::{Form, Recursion};
 use pmfcl::solve::ridge::Spectrum;
-use pmfcl::{Learner, MemoryKind, Preference, Ridge, Rows, Settings};
+use pmfcl::{Accumulator, Learner, MemoryKind, Preference, Ridge, Rows, Settings};
 use serde_json::Value;
 
 fn load(name: &str) -> Value {
@@ -161,7 +161,8 @@ fn errors_conflicts_and_influence_are_the_oracles() {
     );
     let summaries = learner.summaries().unwrap();
     for (i, pair) in stats["chow"].as_array().unwrap().iter().enumerate() {
-        let test = &conflict::chow([&summaries[0], &summaries[i + 1]].into_iter()).unwrap()[0];
+        let pair_of = [&summaries[0], &summaries[i + 1]];
+        let test = &conflict::chow(pair_of.into_iter(), Accumulator::Qr).unwrap()[0];
         close(&[test.f.unwrap(), test.p_value.unwrap()], &numbers(pair), "chow");
         // p-values to relative precision as well
         let p = numbers(pair)[1];

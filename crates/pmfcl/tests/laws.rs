@@ -315,8 +315,8 @@ fn shapes_that_differ_do_not_merge() {
     for w in [0.0, -1.0, f64::NAN, f64::INFINITY] {
         assert!(matches!(a.scale(w), Err(Error::Range { .. })));
     }
-    assert!(matches!(a.extend_features(4, 1), Err(Error::Shape { .. })));
-    assert!(matches!(a.extend_targets(2, 1), Err(Error::Shape { .. })));
+    assert!(matches!(a.extend_features(4, 1), Err(Error::Place { place: 4, .. })));
+    assert!(matches!(a.extend_targets(2, 1), Err(Error::Place { place: 2, .. })));
 }
 
 #[test]

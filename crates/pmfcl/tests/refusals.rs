@@ -204,6 +204,53 @@ fn shapes_that_do_not_agree_are_refused() {
     assert!(matches!(Theta::from_columns(2, 2, vec![0.0; 3]), Err(Error::Shape { .. })));
 }
 
+/// Both shapes are named, also where their products agree.
+#[test]
+fn a_transposed_theta_is_told_by_its_rows_and_columns() {
+    let (d, p) = (5, 3);
+    let summary = Table::noise(20, d, p, &mut Draw::new(8)).summary();
+    let turned = Theta::zeros(p, d);
+    for error in [summary.loss(&turned).unwrap_err(), summary.forgetting(&turned).unwrap_err()] {
+        assert_eq!(
+            error.to_string(),
+            "theta has 3 rows × 5 columns, but 5 rows × 3 columns were expected: transpose it"
+        );
+    }
+    assert_eq!(
+        summary.loss(&Theta::zeros(1, 15)).unwrap_err().to_string(),
+        "theta has 1 rows × 15 columns, but 5 rows × 3 columns were expected"
+    );
+    // An incoming task whose columns and targets add up to the same number.
+    let mut learner = Learner::new(Settings { intercept: false, ..Settings::default() }).unwrap();
+    let task = Table::noise(20, d, p, &mut Draw::new(9));
+    learner.learn("a", task.rows(), task.targets()).unwrap();
+    let other = Table::noise(20, d + 1, p - 1, &mut Draw::new(10)).summary();
+    assert_eq!(
+        conflict::drift(&learner, &other).unwrap_err().to_string(),
+        "the incoming task has 6 design columns, but 5 were expected"
+    );
+}
+
+#[test]
+fn places_that_do_not_exist_are_told() {
+    let a = Table::noise(9, 3, 2, &mut Draw::new(11)).summary();
+    for (found, told) in [
+        (a.rearrange(&[0, 1, 7], 5), "the place of a column is 7: places are 0 to 4"),
+        (
+            a.rearrange(&[0, 1, 1], 5),
+            "the place of a column is 1: another column goes there already",
+        ),
+        (a.rearrange_targets(&[0, 4], 3), "the place of a target is 4: places are 0 to 2"),
+        (a.rearrange_targets(&[0], 3), "the list of places has 1 targets, but 2 were expected"),
+        (a.choose_targets(&[1, 2]), "a target to keep is 2: places are 0 to 1"),
+        (a.choose_targets(&[]), "the number of targets to keep is 0: it must be 1 or more"),
+        (a.extend_features(4, 1), "the place of new columns is 4: places are 0 to 3"),
+        (a.extend_targets(3, 1), "the place of new targets is 3: places are 0 to 2"),
+    ] {
+        assert_eq!(found.unwrap_err().to_string(), told);
+    }
+}
+
 #[test]
 fn an_empty_task_is_refused() {
     let d = 3;
@@ -475,7 +522,7 @@ fn inputs_are_only_added_where_they_can_be() {
     let mut draw = Draw::new(16);
     let t = Table::noise(20, 3, 1, &mut draw);
     let mut learner = learned(plain(), std::slice::from_ref(&t));
-    refused(&mut learner, "beyond", &["feature column"], |l| l.extend_inputs(4, 1));
+    refused(&mut learner, "beyond", &["new columns", "is 4", "0 to 3"], |l| l.extend_inputs(4, 1));
     refused(&mut learner, "beyond", &["target"], |l| l.extend_targets(2, 1));
     let mut poly = learned(Settings { basis: "poly:2".parse().unwrap(), ..plain() }, &[t]);
     refused(&mut poly, "basis", &["poly:2", "linear"], |l| l.extend_inputs(0, 1));

@@ -63,10 +63,10 @@ pub(super) fn columns<'a>(graph: &mut Graph, inputs: &'a [Input]) -> Columns<'a>
         let input = graph.fresh(column);
         let doc = format!("the text column {column}");
         graph.input(&input, Kind::Text, &[Dimension::Rows, Dimension::Fixed(1)], &doc);
-        // A value that is not among those known equals none of them: zeros.
         let known = graph.texts("categories", &[1, values.len()], &values);
         let equal = graph.node("Equal", &[&input, &known], &[]);
-        blocks.push(graph.node("Cast", &[&equal], &[("to", Kind::Double as i64)]));
+        let ones = graph.node("Cast", &[&equal], &[("to", Kind::Double as i64)]);
+        blocks.push(refuse_unknown(graph, &input, &ones));
         named.push(Text { column, input });
         places.extend(at);
     }
@@ -78,6 +78,19 @@ pub(super) fn columns<'a>(graph: &mut Graph, inputs: &'a [Input]) -> Columns<'a>
     }
     let value = pick(graph, &joined, &order, inputs.len());
     Columns { numbers, texts: named, value }
+}
+
+/// The indicators of a text column, each times 1, where every row has one. A row without has a category the model does not
+/// know: it asks for the second of one number, which ONNX declares an error, and the runtime names the node.
+fn refuse_unknown(graph: &mut Graph, input: &str, ones: &str) -> String {
+    let axis = graph.wholes("axis", &[1]);
+    let (one, numbers) = (graph.wholes("one", &[1]), graph.numbers("ones", &[1], &[1.0]));
+    let count = graph.node("ReduceSum", &[ones, &axis], &[]);
+    let count = graph.node("Cast", &[&count], &[("to", Kind::Whole as i64)]);
+    let place = graph.node("Sub", &[&one, &count], &[]);
+    let named = graph.fresh(&format!("unknown_category_in_{input}"));
+    graph.node_into(&named, "Gather", &[&numbers, &place], &[("axis", 0)]);
+    graph.node("Mul", &[ones, &named], &[])
 }
 
 /// Blocks of columns side by side.

@@ -37,7 +37,7 @@ const MOST: usize = i32::MAX as usize;
 /// | input | type | |
 /// | --- | --- | --- |
 /// | `X` | double, rows × columns of numbers | left out where there are none |
-/// | name of a text column | string, rows × 1 | a value not seen in training is none of the known ones |
+/// | name of a text column | string, rows × 1 | a value that is no category of the model ends the run with an error, as in `pmfcl predict` |
 ///
 /// | output | type | |
 /// | --- | --- | --- |
@@ -47,7 +47,9 @@ const MOST: usize = i32::MAX as usize;
 ///
 /// A text column whose name the graph needs itself (`X`, `label`, …) gets a number behind its name. Metadata holds the
 /// names: `numbers` (columns of `X`), `texts` (input and column of each), `inputs`, `features`, `targets` or `classes`,
-/// and `basis`, `loss`; all but plain words is JSON.
+/// and `basis`, `loss`; all but plain words is JSON. Where there is text, `unknown_category` is `error`: the graph then asks
+/// `Gather` for a place that does not exist, in a node `unknown_category_in_…` that the runtime names. The standard declares
+/// that an error and onnxruntime's CPU kernels check it; a runtime that does not would count the category as none.
 ///
 /// # Errors
 /// When the parts of the model do not fit together, or the file would be larger than 2 GiB.
@@ -107,6 +109,9 @@ fn describe(exported: &Exported<'_>, columns: &Columns<'_>) -> String {
     for text in &columns.texts {
         doc += &format!(" Text {}: the column {}.", text.input, text.column);
     }
+    if !columns.texts.is_empty() {
+        doc += " A category the model does not know is an error.";
+    }
     doc + &format!(" Basis {}, loss {}.", exported.design.map().basis(), exported.loss)
 }
 
@@ -124,6 +129,9 @@ fn metadata(exported: &Exported<'_>, columns: &Columns<'_>) -> Vec<(&'static str
         ("inputs", inputs(exported.inputs)),
         ("features", names(&exported.features())),
     ];
+    if !columns.texts.is_empty() {
+        entries.push(("unknown_category", "error".to_owned()));
+    }
     match exported.output {
         Output::Targets(targets) => entries.push(("targets", names(targets))),
         Output::Classes { classes, rule } => entries.extend([

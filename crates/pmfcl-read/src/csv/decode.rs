@@ -271,7 +271,7 @@ impl Decoder {
                 let (reading, wanted) = match how {
                     How::Boolean => (number::boolean(cell), "true or false"),
                     How::Date => (date::date(cell), "a date like 2024-01-31 or 2024-01-31T12:30"),
-                    How::Number | How::Text => (number::number(cell), "a number"),
+                    How::Number | How::Text => (number::number(cell), number::wanted(cell)),
                 };
                 match reading {
                     Reading::Value(value) => {

@@ -3,9 +3,10 @@
 use memchr::memchr_iter;
 
 use super::marks::{Marks, OPEN};
-use crate::number::{Reading, boolean, number};
+use crate::error::cut;
+use crate::number::{CommaCount, Reading, boolean, number};
 use crate::store::{Flow, Opened, Spring};
-use crate::{Field, Kind, Options, Place, ReadError, date};
+use crate::{CommaCell, Field, Kind, Options, Place, ReadError, date};
 
 /// How much of the file is looked at.
 const SAMPLE_BYTES: usize = 1 << 20;
@@ -16,6 +17,8 @@ pub(super) const LONGEST: usize = 64;
 /// What the start of the file tells.
 pub(super) struct Header {
     pub(super) fields: Vec<Field>,
+    /// For each column the first of its numbers with a comma, if it is a column of such.
+    pub(super) commas: Vec<Option<CommaCell>>,
     pub(super) marks: Marks,
     /// Where the data starts: behind the byte order mark and the names.
     pub(super) data: usize,
@@ -124,9 +127,9 @@ fn parse(
     }
     let data = if options.header { first.end } else { 0 };
     let lines = if options.header { first.lines } else { 0 };
-    let kinds = guess(&body[data..], marks, names.len());
+    let (kinds, commas) = guess(&body[data..], marks, names.len(), lines + 1);
     let fields = names.into_iter().zip(kinds).map(|(name, kind)| Field { name, kind }).collect();
-    Ok(Some(Header { fields, marks, data: data + bom, lines }))
+    Ok(Some(Header { fields, commas, marks, data: data + bom, lines }))
 }
 
 /// The delimiter that occurs most in the first line outside of quotes.
@@ -153,15 +156,22 @@ fn sniff(body: &[u8], quote: u8) -> u8 {
     candidates[at]
 }
 
-/// What the first records hold: numbers, truth values, dates, or else text. Gaps say nothing.
-fn guess(data: &[u8], marks: Marks, columns: usize) -> Vec<Kind> {
+/// What the first records hold: numbers, booleans, dates, or else text. Gaps say nothing. And where a column holds
+/// numbers with a comma, the first of them; `line` is the line of the first record.
+fn guess(
+    data: &[u8],
+    marks: Marks,
+    columns: usize,
+    line: u64,
+) -> (Vec<Kind>, Vec<Option<CommaCell>>) {
     type Try = (fn(&[u8]) -> Reading, Kind);
     const TRIES: [Try; 3] =
         [(number, Kind::Number), (boolean, Kind::Boolean), (date::date, Kind::Date)];
     let span = marks.span(data, SAMPLE_RECORDS);
     let data = &data[..span.end];
     let mut fits = vec![[true; 3]; columns];
-    let (mut at, mut column, mut scratch) = (0, 0, Vec::new());
+    let mut commas: Vec<(CommaCount, Option<CommaCell>)> = vec![Default::default(); columns];
+    let (mut at, mut column, mut row, mut scratch) = (0, 0, 0, Vec::new());
     while at < data.len() {
         if column == 0 && matches!(data[at], b'\n' | b'\r') {
             at += 1; // a blank line
@@ -174,16 +184,22 @@ fn guess(data: &[u8], marks: Marks, columns: usize) -> Vec<Kind> {
             for (fit, (read, _)) in fits[column].iter_mut().zip(TRIES) {
                 *fit &= read(cell) != Reading::Other;
             }
+            let (count, first) = &mut commas[column];
+            if count.add(cell, 1) && first.is_none() {
+                let place = Place { row: row + 1, line: Some(self::line(data, at, line)) };
+                *first = Some(CommaCell { place, value: cut(cell.trim_ascii()) });
+            }
         }
         column = if data[end] == b'\n' { 0 } else { column + 1 };
+        row += u64::from(column == 0);
         at = end + 1;
     }
-    fits.iter()
-        .map(|fit| {
-            let first = fit.iter().position(|&f| f);
-            first.map_or(Kind::Text, |i| TRIES[i].1.clone())
-        })
-        .collect()
+    let kinds = fits.iter().map(|fit| {
+        let first = fit.iter().position(|&f| f);
+        first.map_or(Kind::Text, |i| TRIES[i].1.clone())
+    });
+    let commas = commas.into_iter().map(|(count, first)| first.filter(|_| count.mostly_numbers()));
+    (kinds.collect(), commas.collect())
 }
 
 /// The line, from 1, of the byte at `at` in text whose first line is `first`.

@@ -27,10 +27,10 @@ pub(crate) fn open(
     delimiter: Option<u8>,
 ) -> Result<Contents, ReadError> {
     let (header, spring) = header::read(file, opened, options, delimiter)?;
-    let fields = header.fields.clone();
+    let (fields, commas) = (header.fields.clone(), Some(header.commas.clone()));
     let format =
         Csv { file: file.into(), header: Arc::new(header), spring, options: options.clone() };
-    Ok(Contents { fields, rows: None, format: Box::new(format) })
+    Ok(Contents { commas, ..Contents::new(fields, None, Box::new(format)) })
 }
 
 struct Csv {

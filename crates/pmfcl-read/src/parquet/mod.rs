@@ -56,13 +56,14 @@ pub(crate) fn open(file: &str, store: Store, options: &Options) -> Result<Conten
         .map_err(&damaged)?
         .map_err(|e| damaged(e.to_string()))?;
     let fields = columnar::fields(meta.schema().fields());
+    let index = columnar::index_columns(meta.schema());
     let groups = meta.metadata().row_groups();
     let rows = groups
         .iter()
         .try_fold(0_u64, |sum, g| sum.checked_add(u64::try_from(g.num_rows()).ok()?))
         .ok_or_else(|| damaged("a row group of impossible size".into()))?;
     let format = Parquet { file: file.into(), store, meta, rows, options: options.clone() };
-    Ok(Contents { fields, rows: Some(rows), format: Box::new(format) })
+    Ok(Contents { index, ..Contents::new(fields, Some(rows), Box::new(format)) })
 }
 
 struct Parquet {

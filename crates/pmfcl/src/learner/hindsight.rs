@@ -149,16 +149,13 @@ impl Learner {
         Ok(())
     }
 
-    /// Removes a task from folded memory, given its summary made once more from its rows.
+    /// Removes a task, given its summary made once more from its rows; folded memory needs that.
     ///
     /// # Errors
     /// When there is no such task, the summary is not the one that was added, too few digits would
     /// remain, or the preference depends on the order of tasks.
     pub fn unlearn_summary(&mut self, name: &str, summary: &Summary) -> Result<()> {
         let at = self.position(name)?;
-        let Some(Memory::Folded(pool)) = &self.memory else {
-            return self.unlearn(name);
-        };
         let entry = &self.register[at];
         if (summary.n() - entry.samples).abs() > 1e-9 * entry.samples {
             return Err(Error::Removal {
@@ -172,8 +169,7 @@ impl Learner {
         // Its least loss is on record: other rows of the same number are not what was learned.
         let least = summary.min_loss();
         let size = least + summary.forgetting(&Theta::zeros(summary.width(), summary.targets()))?;
-        let exact = self.loss.exact() && self.head.as_ref().is_none_or(|head| head.exact());
-        if exact && (least - entry.min_loss).abs() > 1e-8 * size.max(entry.min_loss) {
+        if self.is_exact() && (least - entry.min_loss).abs() > 1e-8 * size.max(entry.min_loss) {
             return Err(Error::Removal {
                 reason: format!(
                     "the least loss on `{name}` was {}, but is {least} on what was given: these are \
@@ -182,6 +178,9 @@ impl Learner {
                 ),
             });
         }
+        let Some(Memory::Folded(pool)) = &self.memory else {
+            return self.unlearn(name);
+        };
         if matches!(self.settings.prefer, Preference::Decay(_)) {
             return Err(Error::Unsupported {
                 operation: "unlearning from compact memory under decay",

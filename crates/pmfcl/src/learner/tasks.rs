@@ -2,6 +2,8 @@
 
 use super::{Learner, TaskRecord};
 use crate::error::{Error, Result};
+use crate::summary::{Accumulator, Summary};
+use crate::theta::Theta;
 
 /// A task as it stands now.
 #[derive(Debug, Clone, PartialEq)]
@@ -58,6 +60,11 @@ impl Learner {
         Ok(self.register.iter().zip(&shares).map(report).collect())
     }
 
+    /// Whether summaries are squared errors of rows and not bounds of a loss.
+    pub(crate) fn is_exact(&self) -> bool {
+        self.loss.exact() && self.head.as_ref().is_none_or(|head| head.exact())
+    }
+
     /// Every task as it stands under the current model.
     ///
     /// # Errors
@@ -77,7 +84,7 @@ impl Learner {
                     report.forgetting = report.bound;
                     let errors: Vec<f64> =
                         s.excess(theta)?.iter().zip(s.residual()).map(|(e, c)| e + c).collect();
-                    report.r2 = Some(r_squared(&errors, &s.total_squares()));
+                    report.r2 = Some(r_squared(s, theta, &errors, self.settings.accumulator));
                     report.mse = Some(errors.iter().map(|e| e / s.n()).collect());
                 }
             }
@@ -98,13 +105,19 @@ impl Learner {
     }
 }
 
-/// `1 − Σe²/Σ(y−ȳ)²` of each target; 0 for a constant target that is not hit, 1 for one that is.
-pub(crate) fn r_squared(errors: &[f64], totals: &[f64]) -> Vec<f64> {
-    errors
-        .iter()
-        .zip(totals)
-        .map(|(e, t)| match (*t > 0.0, *e > 0.0) {
-            (true, _) => 1.0 - e / t,
+/// `1 − Σe²/Σ(y−ȳ)²` of each target; for a target that is constant up to rounding 1 if it is hit up to rounding, else 0.
+pub(crate) fn r_squared(
+    task: &Summary,
+    theta: &Theta,
+    errors: &[f64],
+    accumulator: Accumulator,
+) -> Vec<f64> {
+    let still = task.rounding(&Theta::zeros(task.width(), task.targets()), accumulator);
+    let hit = task.rounding(theta, accumulator);
+    let totals = task.total_squares();
+    (0..errors.len())
+        .map(|k| match (totals[k] > still[k], errors[k] > hit[k]) {
+            (true, _) => 1.0 - errors[k] / totals[k],
             (false, true) => 0.0,
             (false, false) => 1.0,
         })

@@ -187,7 +187,26 @@ impl PairFront {
         Ok(solve(&rows, self.intercept, Penalty::NONE, None)?.theta)
     }
 
-    /// `count` points spread evenly along the curve, from all weight on `b` to all weight on `a`.
+    /// Whether one model is best for both, up to rounding, so that the front is a single point. Every preference gives that
+    /// model; the point is reported with weight ½.
+    pub fn is_point(&self) -> bool {
+        /// Excess over the least loss that is rounding: as a share of it, and of the squares of the targets.
+        const OF_LEAST: f64 = 1e-12;
+        const OF_SQUARES: f64 = 1e-20;
+        let same = |side: &Side, loss: f64| {
+            let squares = side.best.iter().map(|b| b * b).sum::<f64>() / (2.0 * side.n);
+            loss - side.min_loss <= OF_LEAST * side.min_loss + OF_SQUARES * squares
+        };
+        same(&self.a, self.losses(0.0).0) && same(&self.b, self.losses(1.0).1)
+    }
+
+    /// The only point there is, where there is only one.
+    fn only(&self) -> Option<FrontPoint> {
+        self.is_point().then(|| self.point(0.5))
+    }
+
+    /// `count` points spread evenly along the curve, from all weight on `b` to all weight on `a`; one where there is
+    /// only one ([`PairFront::is_point`]).
     ///
     /// Weights are chosen so that neighbouring points are about equally far apart in the plane of the two
     /// losses, each measured in its own range.
@@ -196,6 +215,9 @@ impl PairFront {
         const FINE: usize = 400;
         if count == 0 {
             return Vec::new();
+        }
+        if let Some(only) = self.only() {
+            return vec![only];
         }
         let mut sweep: Vec<FrontPoint> = vec![self.point(0.0)];
         sweep.extend((0..=FINE).map(|i| {
@@ -229,6 +251,9 @@ impl PairFront {
     /// The knee: the point farthest below the chord between the two ends, each loss in its own range.
     /// Past it, the same gain for one task costs the other ever more.
     pub fn knee(&self) -> FrontPoint {
+        if let Some(only) = self.only() {
+            return only;
+        }
         let sweep = self.points(200);
         let (range_a, range_b) = ranges(&sweep);
         let ends = (sweep[0], sweep[sweep.len() - 1]);
@@ -273,6 +298,9 @@ impl PairFront {
 
     /// `f` falls as the weight of `a` rises: its root, or the end where it is nearest to one.
     fn balance(&self, f: impl Fn(&FrontPoint) -> f64) -> FrontPoint {
+        if let Some(only) = self.only() {
+            return only;
+        }
         let (mut low, mut high) = (0.0_f64, 1.0_f64);
         if f(&self.point(0.0)) <= 0.0 {
             return self.point(0.0);

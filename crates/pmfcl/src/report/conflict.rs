@@ -10,35 +10,56 @@
 //!
 //! with `r` ranks, so that tasks with fewer rows than columns are counted for what they determine. At full
 //! rank the degrees of freedom are the textbook's `m(T−1)` and `N − Tm`.
+//!
+//! The test takes equal, independent, normal noise, and a sample weight for that many copies of its row. Where it
+//! says nothing, [`ChowTest::missing`] says why.
 
 use crate::error::{Error, Result};
 use crate::learner::{Learner, TaskReport};
+use crate::report::MissingReason;
 use crate::report::distributions::fisher_survival;
 use crate::report::inference::Covariance;
 use crate::solve::{Penalty, solve};
-use crate::summary::{Summary, pool};
+use crate::summary::{Accumulator, Summary, pool};
 
 /// Outcome of an F-test that several sets of rows share one parameter; one for each target.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ChowTest {
-    /// The F statistic. `None` where the rows leave no degrees of freedom to judge by.
+    /// The F statistic; `None` where there is a reason in `missing`.
     pub f: Option<f64>,
-    /// Probability of an F at least this large without any conflict.
+    /// Probability of an F at least this large without any conflict; `None` as above.
     pub p_value: Option<f64>,
+    /// Why there is no p-value.
+    pub missing: Option<MissingReason>,
     /// Degrees of freedom above and below.
     pub degrees: (f64, f64),
-    /// Weighted mean forgetting that noise alone would cause: `σ² (Σr_t − r) / 2N`.
+    /// Weighted mean forgetting that noise alone would cause: `σ² (Σr_t − r) / 2N`; `None` where the noise is
+    /// unknown.
     pub noise_floor: Option<f64>,
     /// Weighted mean forgetting of the joint model, `Σ n_t F_t / N`.
     pub forgetting: f64,
 }
 
-/// Chow's test over any number of summaries, one result for each target.
+/// Chow's test over any number of summaries, one result for each target. `accumulator` is what made the summaries:
+/// it says which residuals are rounding.
 ///
 /// # Errors
 /// When the summaries differ in shape or there are fewer than two.
-pub fn chow<'a>(tasks: impl Iterator<Item = &'a Summary>) -> Result<Vec<ChowTest>> {
+pub fn chow<'a>(
+    tasks: impl Iterator<Item = &'a Summary>,
+    accumulator: Accumulator,
+) -> Result<Vec<ChowTest>> {
     let tasks: Vec<&Summary> = tasks.collect();
+    let missing = MissingReason::of_weights(tasks.iter().copied());
+    compare(&tasks, accumulator, missing)
+}
+
+/// Chow's test, unless there is a reason against any p-value.
+fn compare(
+    tasks: &[&Summary],
+    accumulator: Accumulator,
+    missing: Option<MissingReason>,
+) -> Result<Vec<ChowTest>> {
     let first = tasks.first().ok_or(Error::NotLearned)?;
     if tasks.len() < 2 {
         return Err(Error::Unsupported {
@@ -51,21 +72,51 @@ pub fn chow<'a>(tasks: impl Iterator<Item = &'a Summary>) -> Result<Vec<ChowTest
     let samples = pooled.n();
     let above = (ranks - pooled.rank()) as f64;
     let below = samples - ranks as f64;
+    let mut rounding = vec![0.0; first.targets()];
+    for task in tasks {
+        let own = solve(task, false, Penalty::NONE, None)?.theta;
+        for (sum, level) in rounding.iter_mut().zip(task.rounding(&own, accumulator)) {
+            *sum += level;
+        }
+    }
     Ok((0..first.targets())
         .map(|k| {
             let own: f64 = tasks.iter().map(|s| s.residual()[k]).sum();
             let extra = (pooled.residual()[k] - own).max(0.0);
-            let testable = above > 0.0 && below > 0.0 && own > 0.0;
-            let f = testable.then(|| (extra / above) / (own / below));
+            let noise = match missing {
+                None if below <= 0.0 => Err(MissingReason::NoFreedom),
+                None if own <= rounding[k] => Err(MissingReason::Rounding),
+                None => Ok(own / below),
+                Some(reason) => Err(reason),
+            };
+            let f = match noise {
+                Ok(noise) if above > 0.0 => Ok(extra / above / noise),
+                Ok(_) => Err(MissingReason::NothingShared),
+                Err(reason) => Err(reason),
+            };
             ChowTest {
-                f,
-                p_value: f.map(|f| fisher_survival(f, above, below)),
+                f: f.ok(),
+                p_value: f.ok().map(|f| fisher_survival(f, above, below)),
+                missing: f.err(),
                 degrees: (above, below),
-                noise_floor: (below > 0.0).then(|| own / below * above / (2.0 * samples)),
+                noise_floor: noise.ok().map(|noise| noise * above / (2.0 * samples)),
                 forgetting: extra / (2.0 * samples),
             }
         })
         .collect())
+}
+
+/// The smallest p-value over targets, corrected for their number (Bonferroni), or why there is none.
+///
+/// # Errors
+/// The reason of the first target, where no target has a p-value.
+pub fn smallest_p(tests: &[ChowTest]) -> std::result::Result<f64, MissingReason> {
+    match tests.iter().filter_map(|test| test.p_value).reduce(f64::min) {
+        Some(smallest) => Ok((smallest * tests.len() as f64).min(1.0)),
+        None => {
+            Err(tests.iter().find_map(|test| test.missing).unwrap_or(MissingReason::NothingShared))
+        }
+    }
 }
 
 /// Every pair of tasks against each other.
@@ -75,8 +126,10 @@ pub struct ConflictMatrix {
     pub names: Vec<String>,
     /// `[i][j]`: what task `i` forgets in the joint model of `i` and `j` alone.
     pub forgetting: Vec<Vec<f64>>,
-    /// `[i][j]`: Chow's p-value of the pair, the smallest over targets (Bonferroni-corrected).
+    /// `[i][j]`: Chow's p-value of the pair ([`smallest_p`]); `None` on the diagonal, and where there is none.
     pub p_value: Vec<Vec<Option<f64>>>,
+    /// `[i][j]`: why a pair has no p-value; `None` on the diagonal.
+    pub missing: Vec<Vec<Option<MissingReason>>>,
 }
 
 /// The pairwise conflicts of a learner's tasks.
@@ -90,19 +143,23 @@ pub fn matrix(learner: &Learner) -> Result<ConflictMatrix> {
     let count = tasks.len();
     let mut forgetting = vec![vec![0.0; count]; count];
     let mut p_value = vec![vec![None; count]; count];
+    let mut missing = vec![vec![None; count]; count];
+    let bounds = (!learner.is_exact()).then_some(MissingReason::Bounds);
     for i in 0..count {
         for j in i + 1..count {
             let both = tasks[i].merge(&tasks[j])?;
             let model = solve(&both, learner.settings().intercept, Penalty::NONE, None)?;
             forgetting[i][j] = tasks[i].forgetting(&model.theta)?;
             forgetting[j][i] = tasks[j].forgetting(&model.theta)?;
-            let tests = chow([&tasks[i], &tasks[j]].into_iter())?;
-            let smallest = tests.iter().filter_map(|t| t.p_value).reduce(f64::min);
-            p_value[i][j] = smallest.map(|p| (p * tests.len() as f64).min(1.0));
-            p_value[j][i] = p_value[i][j];
+            let pair = [&tasks[i], &tasks[j]];
+            let reason = bounds.or_else(|| MissingReason::of_weights(pair.into_iter()));
+            let p = smallest_p(&compare(&pair, learner.settings().accumulator, reason)?);
+            (p_value[i][j], missing[i][j]) = (p.ok(), p.err());
+            (p_value[j][i], missing[j][i]) = (p.ok(), p.err());
         }
     }
-    Ok(ConflictMatrix { names: learner.names().map(str::to_owned).collect(), forgetting, p_value })
+    let names = learner.names().map(str::to_owned).collect();
+    Ok(ConflictMatrix { names, forgetting, p_value, missing })
 }
 
 /// Who pulls the joint model where.
@@ -111,7 +168,7 @@ pub struct Pulls {
     /// `[task][target][column]`: the Newton step `−A⁻¹g_t` task `t` would take from the joint model if it
     /// were alone in pulling; over all tasks the steps cancel.
     pub step: Vec<Vec<Vec<f64>>>,
-    /// The same in standard errors of the coefficient; `None` where the coefficient is not determined.
+    /// The same in standard errors of the coefficient; `None` where it has none ([`Covariance::standard_errors`]).
     pub in_errors: Vec<Vec<Vec<Option<f64>>>>,
 }
 
@@ -186,7 +243,7 @@ pub fn drift(learner: &Learner, incoming: &Summary) -> Result<Vec<ChowTest>> {
             let even = |t: &TaskReport| (t.weight * samples - t.samples).abs() <= 1e-9 * t.samples;
             if learner.tasks()?.iter().all(even) {
                 let pooled = learner.pooled()?;
-                return against(&pooled.scale(samples / pooled.n())?, incoming);
+                return against(learner, &pooled.scale(samples / pooled.n())?, incoming);
             }
             return Err(Error::Unsupported {
                 operation: "the drift test",
@@ -195,19 +252,15 @@ pub fn drift(learner: &Learner, incoming: &Summary) -> Result<Vec<ChowTest>> {
             });
         }
     };
-    against(&memory, incoming)
+    against(learner, &memory, incoming)
 }
 
-fn against(memory: &Summary, incoming: &Summary) -> Result<Vec<ChowTest>> {
-    if memory.width() != incoming.width() || memory.targets() != incoming.targets() {
-        return Err(Error::Shape {
-            what: "the incoming task",
-            unit: "columns",
-            expected: memory.width() + memory.targets(),
-            found: incoming.width() + incoming.targets(),
-        });
-    }
-    chow([memory, incoming].into_iter())
+fn against(learner: &Learner, memory: &Summary, incoming: &Summary) -> Result<Vec<ChowTest>> {
+    incoming.check_sizes("the incoming task", memory.width(), memory.targets())?;
+    // Of the counts on record: a folded pool is scaled back to its samples, with rounding.
+    let missing = MissingReason::of_summaries(learner)
+        .or_else(|| MissingReason::of_weights(std::iter::once(incoming)));
+    compare(&[memory, incoming], learner.settings().accumulator, missing)
 }
 
 pub(crate) fn per_task(learner: &Learner) -> Result<&[Summary]> {

@@ -1,15 +1,27 @@
 //! Standard errors, intervals and leverage.
 //!
-//! With `A_λ = Σ XᵀX + NλD` on the sum scale and `σ² = RSS/(N − df)`, the covariance of the parameters is
-//! `σ² A_λ⁻¹`: the classical one without a ridge, the Bayesian (credible) one with it.
+//! On the scale of the effective samples `N` ([`Learner::effective_samples`]), with `w_t = N α_t/n_t` what a sample of task `t` counts:
+//!
+//! ```text
+//! A = Σ w_t X_tᵀX_t + NλD        M = Σ w_t² X_tᵀX_t + NλD
+//! covariance of the parameters  σ² A⁻¹ M A⁻¹,   σ² = RSS / f
+//! f = N − 2 tr(A⁻¹ M₀) + tr(A⁻¹ M A⁻¹ A₀)     A₀, M₀ without the penalty
+//! ```
+//!
+//! Where every sample counts the same, `M = A` and `f = N − df`: the classical `σ² A⁻¹` without a ridge, the Bayesian (credible) one
+//! with it. Under other preferences it is the covariance of the weighted estimate, with the same prior.
+//!
+//! All of it takes equal, independent noise, and a sample weight for that many copies of its row. Where that cannot be,
+//! [`Covariance::missing`] says why.
 
 use faer::Mat;
 
 use crate::error::{Error, Result};
 use crate::learner::Learner;
+use crate::report::MissingReason;
 use crate::report::distributions::student_quantile;
 use crate::rows::Rows;
-use crate::solve::{ridge::Spectrum, weights};
+use crate::solve::weights;
 use crate::summary::{Summary, dot, pool};
 use crate::theta::Theta;
 
@@ -17,17 +29,27 @@ use crate::theta::Theta;
 /// the rows seen. Cell by cell, so that units do not matter.
 const OUTSIDE: f64 = 1e-9;
 
-/// `A_λ⁻¹` in factored form, and the noise level of each target.
+/// Below this share of missing samples, `1 − N/Σn_t`, every sample counts the same: weights then differ by a millionth at most.
+const EVEN: f64 = 1e-12;
+
+/// Fewest degrees of freedom that are a base for intervals: below, quantiles of Student's t grow without limit.
+const LEAST_FREEDOM: f64 = 1.0 - 1e-9;
+
+/// The covariance of the parameters in factored form, and the noise level of each target.
 #[derive(Debug, Clone)]
 pub struct Covariance {
-    /// `T` in echelon form, `A_λ = TᵀT`.
+    /// `T` in echelon form, `A = TᵀT`.
     root: Summary,
+    /// `K` with `M = KᵀK`, where that is not `A`.
+    middle: Option<Summary>,
     /// `Tᵀ = Q L`.
     q: Mat<f64>,
     l: Mat<f64>,
     samples: f64,
     freedom: f64,
     sigma: Vec<f64>,
+    missing: Option<MissingReason>,
+    approximate: bool,
 }
 
 impl Covariance {
@@ -44,12 +66,14 @@ impl Covariance {
         if !(level > 0.0 && level < 1.0) {
             return Err(Error::Range { what: "interval", value: level, must: "between 0 and 1" });
         }
-        if self.freedom <= 0.0 {
+        if let Some(reason) = self.missing {
+            let advice = match reason {
+                MissingReason::NoFreedom => "; use a larger ridge, or `auto`",
+                _ => "",
+            };
             return Err(Error::Unsupported {
                 operation: "an interval",
-                reason:
-                    "there are as many parameters as samples, so the noise is unknown; use a ridge"
-                        .to_owned(),
+                reason: format!("{reason}{advice}"),
             });
         }
         let t = student_quantile(f64::midpoint(1.0, level), self.freedom);
@@ -60,14 +84,17 @@ impl Covariance {
             .chunks_exact(m)
             .zip(values.chunks_exact(p))
             .map(|(row, values)| {
-                let spread = t * (1.0 + self.leverage(row)).sqrt();
+                let reach = self.spread(row).map(|s| t * (1.0 + s).sqrt());
                 values
                     .iter()
                     .zip(&self.sigma)
-                    .map(|(&value, s)| Interval {
-                        value,
-                        low: value - s * spread,
-                        high: value + s * spread,
+                    .map(|(&value, s)| {
+                        let reach = reach.map(|r| r * s).filter(|r| r.is_finite());
+                        Interval {
+                            value,
+                            low: reach.map(|r| value - r),
+                            high: reach.map(|r| value + r),
+                        }
                     })
                     .collect()
             })
@@ -76,43 +103,81 @@ impl Covariance {
 
     /// The covariance of a learner's current model.
     ///
+    /// Cost: `O(m³)`, and one pool of all tasks where samples count differently.
+    ///
     /// # Errors
-    /// When nothing has been learned.
+    /// When nothing has been learned, or samples count differently and summaries lie in a file ([`Learner::away`]).
     pub fn of(learner: &Learner) -> Result<Self> {
         let model = learner.model()?;
         let pooled = learner.pooled()?;
-        let intercept = learner.settings().intercept;
         let samples = learner.effective_samples()?;
         let pooled = pooled.scale(samples / pooled.n())?;
-        let (ridge, standardize) = (model.penalty.ridge(), model.penalty.standardize());
-        let spectrum = Spectrum::new(&pooled, intercept, standardize, samples)?;
-        let freedom = samples - spectrum.degrees(ridge);
-        let d = weights(&pooled, intercept, standardize);
-        let rows = d.iter().enumerate().filter(|(_, d)| **d > 0.0 && ridge > 0.0);
-        let penalty = Summary::diagonal(
-            pooled.width(),
-            pooled.targets(),
-            rows.map(|(j, d)| (j, (samples * ridge * d).sqrt(), 0.0)),
-        );
-        let both = [(&pooled, 1.0), (&penalty, 1.0)];
-        let root = pool(pooled.width(), pooled.targets(), both.into_iter())?;
-        let errors = pooled.excess(&model.theta)?;
-        let sigma = errors
-            .iter()
-            .zip(pooled.residual())
-            .map(|(e, c)| if freedom > 0.0 { ((e + c) / freedom).sqrt() } else { f64::INFINITY })
-            .collect();
-        Ok(Self::from_root(root, samples, freedom, sigma))
+        let penalty = penalty_rows(&pooled, learner, samples);
+        let (m, p) = (pooled.width(), pooled.targets());
+        let with_penalty = |rows: &Summary| pool(m, p, [(rows, 1.0), (&penalty, 1.0)].into_iter());
+        let even = samples >= (1.0 - EVEN) * learner.samples();
+        let squared = if even { None } else { squared_weights(learner, samples)? };
+        let root = with_penalty(&pooled)?;
+        let middle = squared.as_ref().map(with_penalty).transpose()?;
+        let mut found = Self::from_root(root, middle, samples);
+        found.approximate = !even && squared.is_none();
+        found.freedom = found.freedom_left(&pooled, squared.as_ref());
+        found.missing = MissingReason::of_summaries(learner)
+            .or_else(|| (found.freedom < LEAST_FREEDOM).then_some(MissingReason::NoFreedom));
+        if found.missing.is_none() {
+            let errors = pooled.excess(&model.theta)?;
+            // Residuals that are rounding say that the noise is below it, not that it is as small as they are.
+            let rounding = pooled.rounding(&model.theta, learner.settings().accumulator);
+            found.sigma = (0..p)
+                .map(|k| {
+                    let squares = (errors[k] + pooled.residual()[k]).max(rounding[k]);
+                    (squares / found.freedom).sqrt()
+                })
+                .collect();
+        }
+        Ok(found)
     }
 
-    fn from_root(root: Summary, samples: f64, freedom: f64, sigma: Vec<f64>) -> Self {
+    fn from_root(root: Summary, middle: Option<Summary>, samples: f64) -> Self {
         let transposed = Mat::from_fn(root.width(), root.rank(), |j, i| {
             let (pivot, r, _) = root.row(i);
             if j >= pivot { r[j - pivot] } else { 0.0 }
         });
         let qr = transposed.qr();
         let (q, l) = (qr.compute_thin_Q(), qr.thin_R().to_owned());
-        Self { root, q, l, samples, freedom, sigma }
+        let (freedom, sigma) = (0.0, Vec::new());
+        Self { root, middle, q, l, samples, freedom, sigma, missing: None, approximate: false }
+    }
+
+    /// `f`, row by row of the summaries, so that the units of columns do not matter; `squared` stands for `M₀` where that is not `A₀`.
+    fn freedom_left(&self, pooled: &Summary, squared: Option<&Summary>) -> f64 {
+        let dense = |s: &Summary, i: usize| {
+            let (pivot, r, _) = s.row(i);
+            let mut row = vec![0.0; s.width()];
+            row[pivot..].copy_from_slice(r);
+            row
+        };
+        let inverse = |s: &Summary| -> f64 {
+            let square =
+                |i| self.root.coordinates(&dense(s, i)).0.iter().map(|a| a * a).sum::<f64>();
+            (0..s.rank()).map(square).sum()
+        };
+        let fitted = inverse(squared.unwrap_or(pooled));
+        let Some(middle) = &self.middle else { return self.samples - fitted };
+        let spread: f64 = (0..pooled.rank())
+            .map(|i| self.through(middle, &self.root.coordinates(&dense(pooled, i)).0))
+            .sum();
+        self.samples - 2.0 * fitted + spread
+    }
+
+    /// `xᵀA⁻¹MA⁻¹x` for `x = Tᵀa`: `‖K T⁻¹a‖²`.
+    fn through(&self, middle: &Summary, a: &[f64]) -> f64 {
+        let mut u = vec![0.0; self.root.width()];
+        for (i, a) in a.iter().enumerate().rev() {
+            let (pivot, r, _) = self.root.row(i);
+            u[pivot] = (a - dot(&r[1..], &u[pivot + 1..])) / r[0];
+        }
+        middle.iter().map(|(pivot, r, _)| dot(r, &u[pivot..]).powi(2)).sum()
     }
 
     /// Samples behind the model, as many as its preference makes of them
@@ -121,20 +186,35 @@ impl Covariance {
         self.samples
     }
 
-    /// Residual degrees of freedom, `N − df`.
+    /// Residual degrees of freedom `f`; `N − df` where every sample counts the same.
     pub fn freedom(&self) -> f64 {
         self.freedom
     }
 
-    /// Noise standard deviation of each target; infinite where no degrees of freedom are left.
-    pub fn sigma(&self) -> &[f64] {
-        &self.sigma
+    /// Noise standard deviation of each target; none where there is a reason in [`Covariance::missing`]. Where the rows
+    /// are fitted exactly, it is what rounding may hide.
+    pub fn sigma(&self) -> Option<&[f64]> {
+        self.missing.is_none().then_some(&self.sigma[..])
     }
 
-    /// `xᵀA⁺x`; `None` where `x` is not in the span of the rows seen.
+    /// Why there are no standard errors and intervals.
+    pub fn missing(&self) -> Option<MissingReason> {
+        self.missing
+    }
+
+    /// Whether errors and intervals are approximate: samples of some tasks count for more than others', and compact memory has
+    /// merged the tasks, so their features are taken to be spread alike.
+    pub fn approximate(&self) -> bool {
+        self.approximate
+    }
+
+    /// `xᵀA⁻¹MA⁻¹x`; `None` where `x` is not in the span of the rows seen.
     fn spread(&self, x: &[f64]) -> Option<f64> {
         let (a, outside) = self.root.coordinates(x);
-        (outside <= OUTSIDE).then(|| dot(&a, &a))
+        (outside <= OUTSIDE).then(|| match &self.middle {
+            None => dot(&a, &a),
+            Some(middle) => self.through(middle, &a),
+        })
     }
 
     /// `L⁻¹Qᵀx`: its square is `xᵀA⁺x`.
@@ -154,9 +234,12 @@ impl Covariance {
     }
 
     /// Standard error of every parameter, `[target][column]`; `None` where the rows seen do not determine
-    /// the parameter.
+    /// the parameter, and for all of them where there is a reason in [`Covariance::missing`].
     pub fn standard_errors(&self) -> Vec<Vec<Option<f64>>> {
         let m = self.root.width();
+        let Some(sigma) = self.sigma() else {
+            return vec![vec![None; m]; self.root.targets()];
+        };
         let mut unit = vec![0.0; m];
         let spread: Vec<Option<f64>> = (0..m)
             .map(|j| {
@@ -166,17 +249,48 @@ impl Covariance {
                 spread.map(f64::sqrt)
             })
             .collect();
-        self.sigma
+        sigma
             .iter()
             .map(|s| spread.iter().map(|v| v.map(|v| v * s).filter(|v| v.is_finite())).collect())
             .collect()
     }
 
-    /// Leverage `xᵀA_λ⁻¹x` of a design row: its mean over the rows learned is `df/N`; far above that, or
+    /// Leverage `xᵀA⁻¹x` of a design row: its mean over the rows learned is `df/N`; far above that, or
     /// infinite, means nothing like it has been seen.
     pub fn leverage(&self, x: &[f64]) -> f64 {
-        self.spread(x).unwrap_or(f64::INFINITY)
+        let (a, outside) = self.root.coordinates(x);
+        if outside <= OUTSIDE { dot(&a, &a) } else { f64::INFINITY }
     }
+}
+
+/// The penalty as rows: `√(NλD)`.
+fn penalty_rows(pooled: &Summary, learner: &Learner, samples: f64) -> Summary {
+    let (ridge, standardize) = learner
+        .model()
+        .map_or((0.0, false), |model| (model.penalty.ridge(), model.penalty.standardize()));
+    let d = weights(pooled, learner.settings().intercept, standardize);
+    let rows = d.iter().enumerate().filter(|(_, d)| **d > 0.0 && ridge > 0.0);
+    Summary::diagonal(
+        pooled.width(),
+        pooled.targets(),
+        rows.map(|(j, d)| (j, (samples * ridge * d).sqrt(), 0.0)),
+    )
+}
+
+/// `Σ w_t² X_tᵀX_t` as a summary; `None` where compact memory has merged the tasks.
+fn squared_weights(learner: &Learner, samples: f64) -> Result<Option<Summary>> {
+    if learner.is_folded() {
+        return Ok(None);
+    }
+    let tasks = learner.every_summary("an interval under this preference")?;
+    let first = tasks.first().ok_or(Error::NotLearned)?;
+    let shares: Vec<f64> = learner.tasks()?.iter().map(|t| t.weight).collect();
+    let parts = tasks
+        .iter()
+        .zip(&shares)
+        .filter(|(_, share)| **share > 0.0)
+        .map(|(task, share)| (task, (samples * share / task.n()).powi(2)));
+    pool(first.width(), first.targets(), parts).map(Some)
 }
 
 /// A prediction with its interval.
@@ -184,19 +298,19 @@ impl Covariance {
 pub struct Interval {
     /// The predicted value.
     pub value: f64,
-    /// Lower end.
-    pub low: f64,
-    /// Upper end.
-    pub high: f64,
+    /// Lower end; `None` where the row varies in a direction that no row seen has, so nothing bounds it.
+    pub low: Option<f64>,
+    /// Upper end; `None` as above.
+    pub high: Option<f64>,
 }
 
 /// Predicts with intervals that cover a new observation with probability `level`, `[row][target]`.
 ///
-/// `ŷ ± t_{N−df} σ √(1 + xᵀA_λ⁻¹x)`. Assumes equal, independent noise; where tasks conflict, see
-/// [`cluster_errors`].
+/// `ŷ ± t_f σ √(1 + xᵀA⁻¹MA⁻¹x)`. Assumes equal, independent noise and sample weights that are copies; where tasks conflict,
+/// see [`cluster_errors`].
 ///
 /// # Errors
-/// When `level` is not between 0 and 1, nothing has been learned, or no degrees of freedom are left.
+/// When `level` is not between 0 and 1, nothing has been learned, or there is a reason in [`Covariance::missing`].
 pub fn predict_intervals(learner: &Learner, x: Rows<'_>, level: f64) -> Result<Vec<Vec<Interval>>> {
     Covariance::of(learner)?.intervals(learner, x, level)
 }

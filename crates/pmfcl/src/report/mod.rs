@@ -9,3 +9,6 @@ pub mod conflict;
 pub mod continual;
 pub mod distributions;
 pub mod inference;
+mod missing;
+
+pub use missing::MissingReason;

@@ -109,6 +109,51 @@ pub fn solve(
     checked(Model { theta, rank, outcome, penalty })
 }
 
+/// How far parameters are from solving a pooled summary under a penalty, in units of what rounding explains: at most 1
+/// where they do.
+///
+/// The gradient of the penalised loss, `aⱼᵀ(Aθ − b)` with `A = [R; √(nλD)]` and `b = [Z; √(nλD)θ₀]`, is 0 at the solution. A
+/// backward stable solver perturbs each column by `c·m·ε` of its norm (QR), or of the norm of the whole matrix in the
+/// metric of the penalty (SVD), which leaves a gradient of that share of `‖aⱼ‖(‖b‖ + Σ‖aₗ‖|θₗ|)`. Another rule for choosing
+/// the ridge does not matter: the ridge is the one given.
+///
+/// # Errors
+/// When the parameters have another shape than the summary, or numbers leave the range of double precision.
+pub fn residual_in_rounding(
+    pooled: &Summary,
+    intercept: bool,
+    penalty: Penalty,
+    origin: Option<&[f64]>,
+    theta: &Theta,
+) -> Result<f64> {
+    let (m, p, n) = (pooled.width(), pooled.targets(), pooled.n());
+    let first = usize::from(intercept);
+    let gradient = pooled.gradient(theta)?;
+    let d = weights(pooled, intercept, penalty.standardize);
+    let hold: Vec<f64> = d.iter().map(|d| penalty.ridge * d).collect();
+    let norms: Vec<f64> =
+        pooled.column_squares().iter().zip(&hold).map(|(s, h)| (s / n + h).sqrt()).collect();
+    // The norm of all columns in the metric of the penalty; the intercept has none and stands for itself.
+    let scaled = |j: usize| if d[j] > 0.0 { norms[j] * norms[j] / d[j] } else { 0.0 };
+    let whole = (first..m).map(scaled).sum::<f64>().sqrt();
+    let start = |j: usize| if j < first { 0.0 } else { origin.map_or(0.0, |o| o[j - first]) };
+    let allowed = 64.0 * (m + p) as f64 * f64::EPSILON;
+    let mut worst = 0.0_f64;
+    for k in 0..p {
+        let theta = theta.column(k);
+        let held = |j: usize| hold[j].sqrt() * start(j);
+        let b = (pooled.squares(k) / n + (0..m).map(|j| held(j).powi(2)).sum::<f64>()).sqrt();
+        let size = b + (0..m).map(|j| norms[j] * theta[j].abs()).sum::<f64>();
+        for j in 0..m {
+            let g = gradient.column(k)[j] + hold[j] * (theta[j] - start(j));
+            let column = norms[j] + d[j].sqrt() * whole;
+            let share = g.abs() / (allowed * column * size);
+            worst = worst.max(if column * size > 0.0 { share } else { 0.0 });
+        }
+    }
+    Ok(worst)
+}
+
 /// A model whose parameters are numbers.
 fn checked(model: Model) -> Result<Model> {
     match model.theta.cells().iter().find(|v| !v.is_finite()) {

@@ -223,7 +223,7 @@ impl Summary {
     /// # Errors
     /// When `at` is beyond the last column.
     pub fn extend_features(&self, at: usize, count: usize) -> Result<Summary> {
-        check_place(at, count, self.m, "feature column")?;
+        check_place(at, count, self.m, "the place of new columns")?;
         let mut packed = Vec::with_capacity(self.packed.len() + count * self.rank());
         let mut pivots = Vec::with_capacity(self.rank());
         let mut starts = Vec::with_capacity(self.rank());
@@ -249,7 +249,7 @@ impl Summary {
     /// # Errors
     /// When `at` is beyond the last target.
     pub fn extend_targets(&self, at: usize, count: usize) -> Result<Summary> {
-        check_place(at, count, self.p, "target")?;
+        check_place(at, count, self.p, "the place of new targets")?;
         let insert = |values: &[f64]| {
             let mut longer = values[..at].to_vec();
             longer.resize(at + count, 0.0);
@@ -292,13 +292,10 @@ impl Summary {
         }
         let mut taken = vec![false; width];
         for &place in places {
-            if place >= width || std::mem::replace(&mut taken[place], true) {
-                return Err(Error::Shape {
-                    what: "the list of places",
-                    unit: "as a column given twice or beyond the last",
-                    expected: width,
-                    found: place,
-                });
+            check_below("the place of a column", place, width)?;
+            if std::mem::replace(&mut taken[place], true) {
+                let reason = "another column goes there already".to_owned();
+                return Err(Error::Place { what: "the place of a column", place, reason });
             }
         }
         if places.iter().enumerate().all(|(j, place)| j == *place) {
@@ -319,13 +316,16 @@ impl Summary {
     /// # Errors
     /// When there is not one place for each target, or one is beyond `count`.
     pub fn rearrange_targets(&self, places: &[usize], count: usize) -> Result<Summary> {
-        if places.len() != self.p || places.iter().any(|&k| k >= count) {
+        if places.len() != self.p {
             return Err(Error::Shape {
                 what: "the list of places",
                 unit: "targets",
                 expected: self.p,
                 found: places.len(),
             });
+        }
+        for &place in places {
+            check_below("the place of a target", place, count)?;
         }
         let spread = |values: &[f64]| {
             let mut wide = vec![0.0; count];
@@ -356,15 +356,14 @@ impl Summary {
     /// # Errors
     /// When there are none, or one is not there.
     pub fn choose_targets(&self, keep: &[usize]) -> Result<Summary> {
-        match keep.iter().find(|&&k| k >= self.p) {
-            None if !keep.is_empty() => Ok(self.keep_targets(keep)),
-            beyond => Err(Error::Shape {
-                what: "the list of targets to keep",
-                unit: "as its last",
-                expected: self.p,
-                found: beyond.copied().unwrap_or(0),
-            }),
+        if keep.is_empty() {
+            let what = "the number of targets to keep";
+            return Err(Error::Range { what, value: 0.0, must: "1 or more" });
         }
+        for &target in keep {
+            check_below("a target to keep", target, self.p)?;
+        }
+        Ok(self.keep_targets(keep))
     }
 
     /// [`Summary::choose_targets`] for targets known to be there.
@@ -414,15 +413,25 @@ impl Summary {
 
 /// Can `count` more be put in at `at` of `length`?
 fn check_place(at: usize, count: usize, length: usize, what: &'static str) -> Result<()> {
-    if at > length {
-        return Err(Error::Shape { what, unit: "places before it", expected: length, found: at });
-    }
-    u32::try_from(length + count).map(|_| ()).map_err(|_| Error::Shape {
-        what,
-        unit: "columns",
-        expected: length,
-        found: count,
+    check_below(what, at, length + 1)?;
+    u32::try_from(length.saturating_add(count)).map(|_| ()).map_err(|_| Error::Range {
+        what: "the number of columns",
+        value: length.saturating_add(count) as f64,
+        must: "below 2^32",
     })
+}
+
+/// Is `place` one of `count`?
+fn check_below(what: &'static str, place: usize, count: usize) -> Result<()> {
+    if place < count {
+        return Ok(());
+    }
+    let reason = match count {
+        0 => "there is no place at all".to_owned(),
+        1 => "0 is the only place".to_owned(),
+        _ => format!("places are 0 to {}", count - 1),
+    };
+    Err(Error::Place { what, place, reason })
 }
 
 fn add(a: &[f64], b: &[f64]) -> Vec<f64> {

@@ -30,6 +30,16 @@ pub enum Accumulator {
     Gram,
 }
 
+impl Accumulator {
+    /// Share of `(‖y‖ + Σ ‖x_j‖|θ_j|)²` that rounding alone may leave of squared residuals over `m` columns.
+    pub(crate) fn rounding(self, m: usize) -> f64 {
+        match self {
+            Self::Qr => echelon::tolerance(m).powi(2),
+            Self::Gram => echelon::gram_tolerance(m),
+        }
+    }
+}
+
 /// From input row to design row: the basis, with an intercept column in front where wanted.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Design {

@@ -11,12 +11,17 @@ const SUSPECT: f64 = 1e-6;
 
 /// What a column depends on counts as no more than this many times its own norm; else columns that are nearly dependent among
 /// themselves would take others down with them.
-const FAR: f64 = 1e4;
+pub(super) const FAR: f64 = 1e4;
 
 /// A column whose part outside the span of those before it is below this share of what it is made of ([`reach`]) has no pivot. Householder
 /// QR leaves `c·ε·√m` of rounding there; the factor is measured, not proved: dependent columns over 10⁶ rows stay below 30 ε.
-fn tolerance(m: usize) -> f64 {
+pub(super) fn tolerance(m: usize) -> f64 {
     (16.0 + 4.0 * (m as f64).sqrt()) * 8.0 * f64::EPSILON
+}
+
+/// The same for the square of that part where only sums of products are known.
+pub(super) fn gram_tolerance(m: usize) -> f64 {
+    (8.0 + (m as f64).sqrt()) * 8.0 * f64::EPSILON
 }
 
 impl Summary {
@@ -151,7 +156,7 @@ pub(super) fn from_gram(
         return Ok(Summary::from_triangle(triangle, n, target_sum));
     }
     let w = m + p;
-    let threshold = (8.0 + (m as f64).sqrt()) * 8.0 * f64::EPSILON;
+    let threshold = gram_tolerance(m);
     let norms: Vec<f64> = (0..m).map(|j| gram.xx(j, j).max(0.0).sqrt()).collect();
     let mut cells = vec![0.0; m * w];
     let mut pivots: Vec<u32> = Vec::with_capacity(m);

@@ -230,7 +230,9 @@ impl Summary {
                 if mean_row {
                     squares(1)
                 } else if self.n > 0.0 {
-                    (squares(0) - sum * sum / self.n).max(0.0)
+                    // What is left may be rounding of what cancels.
+                    let left = squares(0) - sum * sum / self.n;
+                    if left > echelon::gram_tolerance(self.m) * squares(0) { left } else { 0.0 }
                 } else {
                     squares(0)
                 }
@@ -281,6 +283,21 @@ impl Summary {
         squares
     }
 
+    /// Squared residuals of each target that rounding alone may leave around the fit `theta`: a target that is fitted exactly has
+    /// no more. The rule by which columns count as dependent, for targets.
+    pub(crate) fn rounding(&self, theta: &Theta, accumulator: Accumulator) -> Vec<f64> {
+        let norms: Vec<f64> = self.column_squares().iter().map(|s| s.sqrt()).collect();
+        let share = accumulator.rounding(self.m);
+        (0..self.p)
+            .map(|k| {
+                let own = self.squares(k).sqrt();
+                let parts = theta.column(k).iter().zip(&norms).map(|(t, x)| (t * x).abs());
+                let reach = own + parts.sum::<f64>();
+                share * reach.min(echelon::FAR * own).powi(2)
+            })
+            .collect()
+    }
+
     /// `a` with `Rᵀa = x`, so that `‖a‖² = xᵀ(RᵀR)⁺x`, and the largest share of any cell of `x` that is
     /// left over: 0 to rounding where `x` is in the row space, whatever the units of the columns.
     pub(crate) fn coordinates(&self, x: &[f64]) -> (Vec<f64>, f64) {
@@ -323,15 +340,20 @@ impl Summary {
 
     fn check(&self, theta: &Theta) -> Result<()> {
         if (theta.width(), theta.targets()) != (self.m, self.p) {
-            return Err(Error::Shape {
-                what: "theta",
-                unit: "numbers",
-                expected: self.m * self.p,
-                found: theta.width() * theta.targets(),
-            });
+            return Err(theta.wrong_shape(self.m, self.p));
         }
         if self.n <= 0.0 {
             return Err(Error::Empty { what: "the summary" });
+        }
+        Ok(())
+    }
+
+    /// Is this summary, called `what`, one of `m` design columns and `p` targets?
+    pub(crate) fn check_sizes(&self, what: &'static str, m: usize, p: usize) -> Result<()> {
+        for (unit, expected, found) in [("design columns", m, self.m), ("targets", p, self.p)] {
+            if expected != found {
+                return Err(Error::Shape { what, unit, expected, found });
+            }
         }
         Ok(())
     }

@@ -194,12 +194,7 @@ pub(super) fn softmax(
 /// Parameters as a matrix, of the shape asked for.
 pub(super) fn to_mat(theta: &Theta, m: usize, p: usize) -> Result<Mat<f64>> {
     if (theta.width(), theta.targets()) != (m, p) {
-        return Err(Error::Shape {
-            what: "theta",
-            unit: "numbers",
-            expected: m * p,
-            found: theta.width() * theta.targets(),
-        });
+        return Err(theta.wrong_shape(m, p));
     }
     if let Some(value) = theta.cells().iter().find(|v| !v.is_finite()) {
         return Err(Error::Range { what: "a coefficient", value: *value, must: "finite" });

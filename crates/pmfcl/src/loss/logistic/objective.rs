@@ -87,13 +87,8 @@ impl<'a> Problem<'a> {
                 must: "0 or more, and finite",
             });
         }
-        if let Some(past) = past.filter(|s| (s.width(), s.targets()) != (m, p)) {
-            return Err(Error::Shape {
-                what: "the past",
-                unit: "numbers",
-                expected: m * p,
-                found: past.width() * past.targets(),
-            });
+        if let Some(past) = past {
+            past.check_sizes("the past", m, p)?;
         }
         Ok(Self::assemble(
             data,

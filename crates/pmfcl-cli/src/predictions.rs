@@ -1,0 +1,288 @@
+//! Tables of predictions, written batch by batch: CSV, JSON lines, Parquet, Arrow.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::{Context as _, Result, bail};
+use arrow_array::{ArrayRef, Float64Array, RecordBatch, StringArray};
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use parquet::arrow::ArrowWriter;
+use parquet::basic::Compression;
+use parquet::file::properties::WriterProperties;
+use serde_json::{Value, json};
+
+use crate::output::{Draft, ending_of};
+
+/// The files predictions can be written to.
+pub(crate) const ENDINGS: &[&str] =
+    &[".csv", ".csv.gz", ".csv.zst", ".parquet", ".arrow", ".feather", ".jsonl"];
+
+/// The columns of the table: the class by its name first, where there are classes, and numbers.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Columns {
+    pub(crate) class: Option<String>,
+    pub(crate) numbers: Vec<String>,
+}
+
+impl Columns {
+    fn names(&self) -> impl Iterator<Item = &String> {
+        self.class.iter().chain(&self.numbers)
+    }
+}
+
+/// Predictions for neighbouring rows of a file.
+#[derive(Debug, Default)]
+pub(crate) struct Predicted {
+    /// How many rows the file has here.
+    pub(crate) rows: usize,
+    /// Which of them have a prediction, counted from the first; `None` where all have.
+    pub(crate) known: Option<Vec<usize>>,
+    /// The class of each row that has a prediction.
+    pub(crate) classes: Vec<String>,
+    /// The numbers of each row that has a prediction, row after row; an end of an interval may be missing.
+    pub(crate) numbers: Vec<Option<f64>>,
+    /// Rows whose interval has no ends, counted from the first.
+    pub(crate) unbounded: Vec<usize>,
+}
+
+impl Predicted {
+    /// For each row of the file the place of its prediction.
+    fn places(&self) -> Vec<Option<usize>> {
+        let Some(known) = &self.known else { return (0..self.rows).map(Some).collect() };
+        let mut places = vec![None; self.rows];
+        for (at, row) in known.iter().enumerate() {
+            places[*row] = Some(at);
+        }
+        places
+    }
+}
+
+/// Where predictions go.
+pub(crate) struct Sink {
+    columns: Columns,
+    form: Form,
+    draft: Option<Draft>,
+    /// Whether anything was put in. What comes before the first row is written with it: data that is refused at once
+    /// leaves nothing on stdout.
+    begun: bool,
+}
+
+/// How the table is written.
+enum Form {
+    Csv(Box<dyn Write>),
+    Gzip(flate2::write::GzEncoder<BufWriter<File>>),
+    Zstd(zstd::stream::write::Encoder<'static, BufWriter<File>>),
+    JsonLines(BufWriter<File>),
+    /// One document on stdout.
+    Document(Vec<Value>),
+    Parquet(Box<ArrowWriter<File>>),
+    Arrow(Box<arrow_ipc::writer::FileWriter<BufWriter<File>>>),
+}
+
+impl Sink {
+    /// A table on stdout: CSV, or one JSON document.
+    pub(crate) fn stdout(columns: Columns, document: bool) -> Result<Self> {
+        let form = if document {
+            Form::Document(Vec::new())
+        } else {
+            Form::Csv(Box::new(BufWriter::new(std::io::stdout())))
+        };
+        Self { columns, form, draft: None, begun: false }.checked()
+    }
+
+    /// A table in a file, whose name says how it is written.
+    pub(crate) fn file(columns: Columns, path: &Path) -> Result<Self> {
+        let draft = Draft::new(path)?;
+        let plain = || -> Result<File> { draft.writer() };
+        let buffered = || -> Result<BufWriter<File>> { Ok(BufWriter::new(plain()?)) };
+        let form = match ending_of(path, ENDINGS) {
+            Some(".csv") => Form::Csv(Box::new(buffered()?)),
+            Some(".csv.gz") => {
+                let level = flate2::Compression::default();
+                Form::Gzip(flate2::write::GzEncoder::new(buffered()?, level))
+            }
+            Some(".csv.zst") => Form::Zstd(zstd::stream::write::Encoder::new(buffered()?, 0)?),
+            Some(".jsonl") => Form::JsonLines(buffered()?),
+            Some(".parquet") => {
+                let properties = WriterProperties::builder()
+                    .set_compression(Compression::SNAPPY)
+                    .set_max_row_group_row_count(Some(group_rows(&columns)))
+                    .build();
+                let schema = schema(&columns);
+                let writer = ArrowWriter::try_new(plain()?, schema, Some(properties))?;
+                Form::Parquet(Box::new(writer))
+            }
+            Some(_) => {
+                let schema = schema(&columns);
+                let writer = arrow_ipc::writer::FileWriter::try_new(buffered()?, &schema)?;
+                Form::Arrow(Box::new(writer))
+            }
+            None => bail!("{}: no table can be written to a file of this name", path.display()),
+        };
+        Self { columns, form, draft: Some(draft), begun: false }.checked()
+    }
+
+    /// Refuses two columns of one name: nobody could read them apart.
+    fn checked(self) -> Result<Self> {
+        let mut names: Vec<&String> = self.columns.names().collect();
+        names.sort_unstable();
+        if let Some(twins) = names.windows(2).find(|pair| pair[0] == pair[1]) {
+            bail!("two columns of the predictions would be named '{}'", twins[0]);
+        }
+        Ok(self)
+    }
+
+    /// Adds the predictions of the rows that follow.
+    pub(crate) fn put(&mut self, part: &Predicted) -> Result<()> {
+        self.begin()?;
+        let (columns, written) = (&self.columns, "the predictions cannot be written");
+        match &mut self.form {
+            Form::Csv(out) => csv(out, columns, part).context(written),
+            Form::Gzip(out) => csv(out, columns, part).context(written),
+            Form::Zstd(out) => csv(out, columns, part).context(written),
+            Form::JsonLines(out) => json_lines(out, columns, part).context(written),
+            Form::Document(rows) => {
+                rows.extend(cells(columns, part).map(Value::Array));
+                Ok(())
+            }
+            Form::Parquet(out) => out.write(&batch(columns, part)?).context(written),
+            Form::Arrow(out) => out.write(&batch(columns, part)?).context(written),
+        }
+    }
+
+    fn begin(&mut self) -> Result<()> {
+        if self.begun {
+            return Ok(());
+        }
+        self.begun = true;
+        let head: Vec<String> = self.columns.names().map(|name| quoted(name)).collect();
+        let head = head.join(",") + "\n";
+        match &mut self.form {
+            Form::Csv(out) => out.write_all(head.as_bytes())?,
+            Form::Gzip(out) => out.write_all(head.as_bytes())?,
+            Form::Zstd(out) => out.write_all(head.as_bytes())?,
+            Form::JsonLines(_) | Form::Document(_) | Form::Parquet(_) | Form::Arrow(_) => {}
+        }
+        Ok(())
+    }
+
+    /// Ends the table; gives the file its name.
+    ///
+    /// A document names the rows with a cell that is missing, and why.
+    pub(crate) fn finish(mut self, missing: Vec<Value>) -> Result<()> {
+        self.begin()?;
+        match self.form {
+            Form::Csv(mut out) => out.flush()?,
+            Form::Gzip(out) => out.finish()?.flush()?,
+            Form::Zstd(out) => out.finish()?.flush()?,
+            Form::JsonLines(mut out) => out.flush()?,
+            Form::Document(rows) => {
+                let names: Vec<&String> = self.columns.names().collect();
+                let mut document = json!({ "columns": names, "predictions": rows });
+                if !missing.is_empty() {
+                    document["missing"] = Value::Array(missing);
+                }
+                crate::terminal::print(&format!("{document}\n"))?;
+            }
+            Form::Parquet(out) => {
+                out.close()?;
+            }
+            Form::Arrow(mut out) => {
+                out.finish()?;
+                out.get_mut().flush()?;
+            }
+        }
+        if let Some(draft) = self.draft {
+            draft.keep()?;
+        }
+        Ok(())
+    }
+}
+
+/// One row of the file after the other; a row without a prediction is `null` in every column.
+fn cells<'a>(
+    columns: &'a Columns,
+    part: &'a Predicted,
+) -> impl Iterator<Item = Vec<Value>> + use<'a> {
+    let (count, width) = (columns.names().count(), columns.numbers.len());
+    part.places().into_iter().map(move |place| {
+        let Some(at) = place else { return vec![Value::Null; count] };
+        let class = columns.class.iter().map(|_| json!(part.classes[at]));
+        class.chain(part.numbers[at * width..][..width].iter().map(|v| json!(v))).collect()
+    })
+}
+
+/// A row without a prediction has empty cells. A lone one is quoted: readers of CSV pass over blank lines.
+fn csv(out: &mut impl Write, columns: &Columns, part: &Predicted) -> std::io::Result<()> {
+    let width = columns.numbers.len();
+    let empty = match columns.names().count() {
+        1 => "\"\"".to_owned(),
+        count => ",".repeat(count - 1),
+    };
+    for place in part.places() {
+        let Some(at) = place else {
+            writeln!(out, "{empty}")?;
+            continue;
+        };
+        let mut comma = "";
+        if columns.class.is_some() {
+            out.write_all(quoted(&part.classes[at]).as_bytes())?;
+            comma = ",";
+        }
+        for v in &part.numbers[at * width..][..width] {
+            out.write_all(comma.as_bytes())?;
+            if let Some(v) = v {
+                write!(out, "{v}")?;
+            }
+            comma = ",";
+        }
+        out.write_all(b"\n")?;
+    }
+    Ok(())
+}
+
+/// One object per row, its keys in the order of the columns.
+fn json_lines(out: &mut impl Write, columns: &Columns, part: &Predicted) -> std::io::Result<()> {
+    let keys: Vec<String> = columns.names().map(|name| json!(name).to_string()).collect();
+    for row in cells(columns, part) {
+        let pairs: Vec<String> = keys.iter().zip(row).map(|(k, v)| format!("{k}:{v}")).collect();
+        writeln!(out, "{{{}}}", pairs.join(","))?;
+    }
+    Ok(())
+}
+
+/// A CSV field; a class without a name is not a missing one.
+fn quoted(text: &str) -> String {
+    if text.is_empty() || text.contains([',', '"', '\n', '\r']) {
+        format!("\"{}\"", text.replace('"', "\"\""))
+    } else {
+        text.to_owned()
+    }
+}
+
+fn schema(columns: &Columns) -> SchemaRef {
+    let class = columns.class.iter().map(|name| Field::new(name, DataType::Utf8, true));
+    let numbers = columns.numbers.iter().map(|name| Field::new(name, DataType::Float64, true));
+    Arc::new(Schema::new(class.chain(numbers).collect::<Vec<_>>()))
+}
+
+/// Rows in a row group of Parquet, which is held in memory until it is whole: about 32 MB.
+fn group_rows(columns: &Columns) -> usize {
+    ((1 << 22) / columns.names().count().max(1)).clamp(1, 1 << 20)
+}
+
+fn batch(columns: &Columns, part: &Predicted) -> Result<RecordBatch> {
+    let (places, width) = (part.places(), columns.numbers.len());
+    let mut arrays: Vec<ArrayRef> = Vec::with_capacity(width + 1);
+    if columns.class.is_some() {
+        let classes = places.iter().map(|place| place.map(|at| part.classes[at].as_str()));
+        arrays.push(Arc::new(StringArray::from_iter(classes)));
+    }
+    for k in 0..width {
+        let numbers = places.iter().map(|place| place.and_then(|at| part.numbers[at * width + k]));
+        arrays.push(Arc::new(Float64Array::from_iter(numbers)));
+    }
+    Ok(RecordBatch::try_new(schema(columns), arrays)?)
+}
