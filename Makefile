@@ -12,7 +12,7 @@ BUILD := $(CARGO) build --quiet --workspace --exclude pmfcl-python --all-feature
 # A fixed seed: a gate must not be a lottery. `make search` looks with new ones.
 export PROPTEST_RNG_SEED ?= 1
 
-.PHONY: demo test bench fmt fmt-check lint rust-test doc-test docs deny python-lint python-test flower-test onnx-test browser-test search soak fuzz clean
+.PHONY: demo test bench fmt fmt-check lint rust-test doc-test docs deny python-lint python-test flower-test onnx-test browser-test search sweep soak fuzz clean
 
 demo:            ## the main job on bundled real data; pictures in ./pmfcl-demo
 	$(CARGO) run --release --quiet -p pmfcl-cli -- demo
@@ -55,7 +55,7 @@ python-test: $(VENV)/python $(VENV)/onnx
 	rm -rf target/wheels && $(VENV)/bin/maturin build --quiet --profile dev --interpreter $(VENV)/bin/python --out target/wheels
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --force-reinstall --no-deps target/wheels/pmfcl-*.whl
 	$(BUILD) --bin pmfcl
-	PMFCL_PROGRAM=target/debug/pmfcl $(VENV)/bin/python -m pytest -q -rs python/tests
+	PMFCL_PROGRAM=target/debug/pmfcl $(VENV)/bin/python -m pytest -q -rs python/tests tests/defaults
 
 # The Flower apps: in one process, in the simulation engine, and over a SuperLink and SuperNodes that are killed. Uses the wheel
 # of python-test. Where Flower cannot be installed, this says so and nothing is tested.
@@ -84,8 +84,16 @@ soak:            ## 2,000 kills, and files far larger than memory; not a gate
 fuzz:            ## a million executions of every fuzz target; not a gate
 	for target in summary update values basis csv npy idx columnar model; do fuzz/run.sh $$target || exit 1; done
 
-search:          ## property tests with new seeds and many cases; not a gate
+search:          ## property tests with new seeds and many cases; with DATA=dir also `make sweep`; not a gate
 	env -u PROPTEST_RNG_SEED PROPTEST_CASES=5000 $(CARGO) test --workspace --exclude pmfcl-python --release --tests
+	if [ -n "$(DATA)" ]; then $(MAKE) --no-print-directory sweep DATA="$(DATA)"; fi
+
+# The bundled sets, and the tables of a directory: Parquet or CSV, targets y, y2, …; `task` and `split` are no features.
+sweep: $(VENV)/python  ## task by task against one fit on DATA=dir, in 20 random splits; not a gate
+	rm -rf target/wheels && $(VENV)/bin/maturin build --quiet --release --interpreter $(VENV)/bin/python --out target/wheels
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --force-reinstall --no-deps target/wheels/pmfcl-*.whl
+	$(CARGO) build --quiet --release -p pmfcl-cli
+	PMFCL_PROGRAM=target/release/pmfcl PYTHONPATH=tests $(VENV)/bin/python -m defaults $(DATA)
 
 $(DENY):
 	$(CARGO) install --quiet --locked --root $(TOOLS) cargo-deny@0.20.2

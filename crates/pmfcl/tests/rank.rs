@@ -76,3 +76,30 @@ fn categories_have_the_same_rank_and_a_small_solution_in_one_piece_and_in_tasks(
         assert!(a.iter().zip(&b).all(|(a, b)| (a - b).abs() < 1e-9), "seed {seed}");
     }
 }
+
+/// Units are the user's: least squares predicts the same in all of them, and a target without noise comes back.
+#[test]
+fn dependent_columns_in_units_far_apart_are_fitted_all_the_same() {
+    const COLUMNS: usize = 9;
+    for exponent in [0, 3, 6, 9, 12] {
+        let mut draw = Draw::new(7);
+        // Five categories, which sum to the intercept, and four numbers; large and small units by turns.
+        let truth = draw.normals(COLUMNS);
+        let unit = |j: usize| 10f64.powi(if j.is_multiple_of(2) { exponent } else { -exponent });
+        let (mut x, mut y) = (Vec::new(), Vec::new());
+        for _ in 0..300 {
+            let mut row = draw.normals(COLUMNS);
+            row[..5].fill(0.0);
+            row[draw.below(5)] = 1.0;
+            y.push(row.iter().zip(&truth).map(|(a, b)| a * b).sum::<f64>());
+            x.extend(row.iter().enumerate().map(|(j, v)| v * unit(j)));
+        }
+        let settings = Settings { ridge: Ridge::Fixed(0.0), ..Settings::default() };
+        let mut learner = Learner::new(settings).unwrap();
+        let rows = Rows::new(&x, COLUMNS).unwrap();
+        learner.learn("all", rows, Rows::new(&y, 1).unwrap()).unwrap();
+        let predicted = learner.predict(Rows::new(&x, COLUMNS).unwrap()).unwrap();
+        let off = predicted.iter().zip(&y).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+        assert!(off <= 1e-11, "units of 1e±{exponent}: {off:e}");
+    }
+}

@@ -2,7 +2,9 @@
 
 mod support;
 
-use pmfcl::{Error, Learner, MemoryKind, Preference, Ridge, Settings};
+use pmfcl::{
+    Accumulator, Error, Learner, MemoryKind, Penalty, Preference, Ridge, Settings, Summary, solve,
+};
 use pmfcl_oracle::Draw;
 use proptest::prelude::*;
 use support::{Table, apart, learned, settings};
@@ -198,6 +200,29 @@ fn folded_memory_refuses_what_it_cannot_take_out() {
     let decay = learned(Settings { prefer: Preference::Decay(0.5), ..compact }, &tables);
     let error = unchanged(decay, "1", &good);
     assert!(matches!(error, Error::Unsupported { .. }) && error.to_string().contains("ledger"));
+}
+
+/// The squares of targets far from zero are 1e12 times those of their errors: they must not be subtracted from each other.
+#[test]
+fn a_task_is_taken_out_of_targets_far_from_zero() {
+    let mut draw = Draw::new(5);
+    let tables = tables(2, 4, 2, &mut draw);
+    // With an intercept, a shift of all targets leaves every error as it is.
+    let truth = tables[0].summarize(true, Accumulator::Qr);
+    let far = tables.iter().cloned().map(|mut table| {
+        table.y.iter_mut().for_each(|y| *y += 1e6);
+        table.summarize(true, Accumulator::Qr)
+    });
+    let far: Vec<Summary> = far.collect();
+    let rest = far[0].merge(&far[1]).unwrap().remove(&far[1]).unwrap();
+    for (left, expected) in rest.residual().iter().zip(truth.residual()) {
+        // One rounding of a target is 1e-10 of its error.
+        assert!((left - expected).abs() <= 1e-8 * expected, "{left} against {expected}");
+    }
+    // Where the other rows are predicted best, nothing of them is lost: 1e-10 of the errors, squared.
+    let best = solve(&far[0], true, Penalty::NONE, None).unwrap().theta;
+    let lost = rest.forgetting(&best).unwrap();
+    assert!(lost <= 1e-16 * truth.min_loss(), "{lost} of {}", truth.min_loss());
 }
 
 #[test]

@@ -9,7 +9,7 @@
 pub mod reference;
 pub mod ridge;
 
-use faer::Mat;
+use faer::{Mat, MatRef};
 
 use crate::error::{Error, Result};
 use crate::summary::{LEAST_SPREAD, Summary, dot, pool};
@@ -23,6 +23,9 @@ pub enum Outcome {
     /// Many; the one with the shortest coefficients (intercept free) was returned.
     MinimumNorm,
 }
+
+/// A row that has less than this share of its length to itself, beside the rows before it, has lost half its digits.
+const VISIBLE: f64 = 1e-8;
 
 /// The weight of a constant column, in units of its second moment.
 const HOLD: f64 = 1.0 / (LEAST_SPREAD * LEAST_SPREAD);
@@ -230,8 +233,18 @@ fn shortest(s: &Summary, intercept: bool, origin: Option<&[f64]>) -> Theta {
             let theta0 = Mat::from_fn(columns, p, |j, _| start(j));
             rhs -= transposed.transpose() * theta0;
         }
-        qr.thin_R().transpose().solve_lower_triangular_in_place(rhs.as_mut());
-        w = qr.compute_thin_Q() * rhs;
+        w = qr.compute_thin_Q() * solve_visible(qr.thin_R(), rhs.clone());
+        // What is left is put into the columns with pivots, so that units that are far apart cost the shortness of the
+        // coefficients, where it is beyond double precision, and never the fit.
+        rhs -= transposed.transpose() * &w;
+        for k in 0..p {
+            let mut delta = vec![0.0; m];
+            for i in (0..rows).rev() {
+                let (pivot, cells, _) = s.row(top + i);
+                delta[pivot] = (rhs[(i, k)] - dot(&cells[1..], &delta[pivot + 1..])) / cells[0];
+                w[(pivot - first, k)] += delta[pivot];
+            }
+        }
     }
     for k in 0..p {
         let column = theta.column_mut(k);
@@ -244,6 +257,20 @@ fn shortest(s: &Summary, intercept: bool, origin: Option<&[f64]>) -> Theta {
         }
     }
     theta
+}
+
+/// Solves `Uᵀ x = b`, where `x` is 0 for a row of `Uᵀ` that the rows above it nearly give: of its own direction too few
+/// digits are left.
+fn solve_visible(upper: MatRef<'_, f64>, mut b: Mat<f64>) -> Mat<f64> {
+    for i in 0..upper.ncols() {
+        let norm = (0..=i).map(|q| upper[(q, i)].powi(2)).sum::<f64>().sqrt();
+        let visible = upper[(i, i)].abs() > VISIBLE * norm;
+        for k in 0..b.ncols() {
+            let known: f64 = (0..i).map(|q| upper[(q, i)] * b[(q, k)]).sum();
+            b[(i, k)] = if visible { (b[(i, k)] - known) / upper[(i, i)] } else { 0.0 };
+        }
+    }
+    b
 }
 
 /// Solves the rows from the last up to row `top`, pivot by pivot.

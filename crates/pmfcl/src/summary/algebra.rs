@@ -104,13 +104,16 @@ impl Summary {
         let values = rest.self_adjoint_eigenvalues(Side::Lower).map_err(|_| Error::Removal {
             reason: "the eigenvalues of the remainder do not converge".to_owned(),
         })?;
-        // Z − Aᵀ Z_t: what the others have pulled.
-        let mut z = Mat::from_fn(r, self.p, |i, k| self.row(i).2[k]);
-        z -= a.transpose() * Mat::from_fn(part.rank(), self.p, |i, k| part.row(i).2[k]);
+        // Targets are measured from what the whole predicts best, `R θ = Z`, where those of the part are `Z_t − A Z`. Sums of
+        // their squares are then of the size of errors, and subtracting them costs no digits to a mean far from zero.
+        let z = Mat::from_fn(r, self.p, |i, k| self.row(i).2[k]);
+        let errors = Mat::from_fn(part.rank(), self.p, |i, k| part.row(i).2[k]) - &a * &z;
+        let squares =
+            |of: &Mat<f64>, k: usize| (0..of.nrows()).map(|i| of[(i, k)].powi(2)).sum::<f64>();
         if n.abs() <= SAME_SAMPLES * self.n {
             let same = |k: usize| {
                 let size = self.squares(k).max(part.squares(k));
-                let pulled = (0..r).map(|i| z[(i, k)].powi(2)).sum::<f64>();
+                let pulled = squares(&errors, k);
                 pulled <= SAME * SAME * size && (self.c[k] - part.c[k]).abs() <= SAME * size
             };
             return if values.iter().all(|v| v.abs() <= SAME) && (0..self.p).all(same) {
@@ -136,8 +139,9 @@ impl Summary {
             reason: "the remainder is not positive definite".to_owned(),
         })?;
         let l = llt.L();
-        // R' = Lᵀ R, and L Z' = Z − Aᵀ Z_t.
-        l.solve_lower_triangular_in_place(z.as_mut());
+        // R' = Lᵀ R, and Z' = Lᵀ Z + E with L E = −Aᵀ (Z_t − A Z).
+        let mut pull = -(a.transpose() * &errors);
+        l.solve_lower_triangular_in_place(pull.as_mut());
         let w = self.m + self.p;
         let mut cells = vec![0.0; r * w];
         for i in 0..r {
@@ -147,17 +151,19 @@ impl Summary {
                 for (out, v) in cells[i * w + pivot..i * w + self.m].iter_mut().zip(row) {
                     *out += f * v;
                 }
+                for k in 0..self.p {
+                    cells[i * w + self.m + k] += f * z[(q, k)];
+                }
             }
             for k in 0..self.p {
-                cells[i * w + self.m + k] = z[(i, k)];
+                cells[i * w + self.m + k] += pull[(i, k)];
             }
         }
         let mut c = Vec::with_capacity(self.p);
         for k in 0..self.p {
-            let whole = self.squares(k);
-            let kept: f64 = (0..r).map(|i| z[(i, k)].powi(2)).sum();
-            let rest = whole - part.squares(k) - kept;
-            if rest < -1e-7 * whole {
+            let taken = part.c[k] + squares(&errors, k) + squares(&pull, k);
+            let rest = self.c[k] - taken;
+            if rest < -1e-7 * self.squares(k) {
                 return refuse(format!(
                     "target {k} of the part has squares the whole lacks: it was never added"
                 ));
