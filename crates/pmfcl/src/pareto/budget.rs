@@ -368,9 +368,10 @@ impl<F: FnMut(&[f64]) -> Result<Vec<f64>>> Search<'_, F> {
                 best = (place, next);
             }
         }
-        let golden = (5f64.sqrt() - 1.0) / 2.0;
+        // Golden section.
+        let ratio = (5f64.sqrt() - 1.0) / 2.0;
         let (mut a, mut b) = (best.0 - 0.5, best.0 + 0.5);
-        let (mut c, mut d) = (b - golden * (b - a), a + golden * (b - a));
+        let (mut c, mut d) = (b - ratio * (b - a), a + ratio * (b - a));
         let (mut at_c, mut at_d) = (self.at(line.at(c))?, self.at(line.at(d))?);
         for _ in 0..40 {
             for tried in [&at_c, &at_d] {
@@ -383,11 +384,11 @@ impl<F: FnMut(&[f64]) -> Result<Vec<f64>>> Search<'_, F> {
             }
             if at_c.worst() <= at_d.worst() {
                 (b, d, at_d) = (d, c, at_c);
-                c = b - golden * (b - a);
+                c = b - ratio * (b - a);
                 at_c = self.at(line.at(c))?;
             } else {
                 (a, c, at_c) = (c, d, at_d);
-                d = a + golden * (b - a);
+                d = a + ratio * (b - a);
                 at_d = self.at(line.at(d))?;
             }
         }
