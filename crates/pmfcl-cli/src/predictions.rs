@@ -128,8 +128,8 @@ impl Sink {
     fn checked(self) -> Result<Self> {
         let mut names: Vec<&String> = self.columns.names().collect();
         names.sort_unstable();
-        if let Some(twins) = names.windows(2).find(|pair| pair[0] == pair[1]) {
-            bail!("two columns of the predictions would be named '{}'", twins[0]);
+        if let Some([twin, _]) = names.array_windows().find(|[a, b]| a == b) {
+            bail!("two columns of the predictions would be named '{twin}'");
         }
         Ok(self)
     }
@@ -278,11 +278,11 @@ fn batch(columns: &Columns, part: &Predicted) -> Result<RecordBatch> {
     let mut arrays: Vec<ArrayRef> = Vec::with_capacity(width + 1);
     if columns.class.is_some() {
         let classes = places.iter().map(|place| place.map(|at| part.classes[at].as_str()));
-        arrays.push(Arc::new(StringArray::from_iter(classes)));
+        arrays.push(Arc::new(classes.collect::<StringArray>()));
     }
     for k in 0..width {
         let numbers = places.iter().map(|place| place.and_then(|at| part.numbers[at * width + k]));
-        arrays.push(Arc::new(Float64Array::from_iter(numbers)));
+        arrays.push(Arc::new(numbers.collect::<Float64Array>()));
     }
     Ok(RecordBatch::try_new(schema(columns), arrays)?)
 }

@@ -153,7 +153,7 @@ fn solved(path: &Path, model: &Model) -> Result<()> {
                 let mut again = classifier.clone();
                 let settings = classifier.settings();
                 again.set_ridge(settings.ridge, settings.standardize)?;
-                apart(&learner.pooled()?, &solution.theta, &again.learner().model()?.theta)? <= SAME
+                apart(&learner.pooled()?, &solution.theta, &again.learner().model()?.theta) <= SAME
             }
         },
         Learned::Regression(_) => minimises(learner, solution)?,
@@ -180,7 +180,7 @@ fn discriminates(classifier: &Classifier, theta: &Theta) -> Result<bool> {
     let gap = |shrinkage: Shrinkage| -> Result<f64> {
         let mut again = classifier.clone();
         again.set_shrinkage(shrinkage)?;
-        apart(&pooled, theta, &again.learner().model()?.theta)
+        Ok(apart(&pooled, theta, &again.learner().model()?.theta))
     };
     let asked = classifier.settings().shrinkage;
     if gap(asked)? <= SAME || asked != Shrinkage::Auto {
@@ -204,10 +204,10 @@ fn discriminates(classifier: &Classifier, theta: &Theta) -> Result<bool> {
 }
 
 /// The largest difference of fitted values under two sets of parameters, as a share of the larger ones.
-fn apart(pooled: &Summary, a: &Theta, b: &Theta) -> Result<f64> {
+fn apart(pooled: &Summary, a: &Theta, b: &Theta) -> f64 {
     let (m, p) = (a.width(), a.targets());
     if (m, p) != (b.width(), b.targets()) {
-        return Ok(f64::INFINITY);
+        return f64::INFINITY;
     }
     let norms: Vec<f64> = pooled.column_squares().iter().map(|s| (s / pooled.n()).sqrt()).collect();
     let (mut gap, mut size) = (0.0_f64, f64::MIN_POSITIVE);
@@ -215,12 +215,12 @@ fn apart(pooled: &Summary, a: &Theta, b: &Theta) -> Result<f64> {
         let (a, b) = (a.column(k), b.column(k));
         // A class without rows has an intercept that stands for no probability, in both or in neither.
         if (a[0] < NEVER) != (b[0] < NEVER) {
-            return Ok(f64::INFINITY);
+            return f64::INFINITY;
         }
         for j in (0..m).filter(|&j| j > 0 || a[0] >= NEVER) {
             gap = gap.max((a[j] - b[j]).abs() * norms[j]);
             size = size.max(a[j].abs().max(b[j].abs()) * norms[j]);
         }
     }
-    Ok(gap / size)
+    gap / size
 }

@@ -44,7 +44,7 @@ fn reader(path: &Path) -> Connection {
 }
 
 fn say(line: &str) {
-    writeln!(std::io::stderr(), "{line}").unwrap();
+    std::io::stderr().write_all(format!("{line}\n").as_bytes()).unwrap();
 }
 
 fn wait() {

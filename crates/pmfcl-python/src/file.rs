@@ -78,6 +78,9 @@ impl PyModel {
     }
 }
 
+/// What pickle rebuilds a model from: a function, and the bytes and known versions to call it with.
+type Recipe<'py> = (Bound<'py, PyAny>, (Bound<'py, PyBytes>, Option<String>));
+
 #[pymethods]
 impl PyModel {
     /// The bytes of its model file.
@@ -94,14 +97,14 @@ impl PyModel {
             outside(py, || Model::from_bytes(bytes).map(Self::new).map_err(raised_by_file))?;
         if let Some(text) = files {
             let known = Version::from_text(text).map_err(PyValueError::new_err)?;
-            known.into_iter().for_each(|version| model.files.remember(version));
+            for version in known {
+                model.files.remember(version);
+            }
         }
         Ok(model)
     }
 
-    fn __reduce__<'py>(
-        slf: &Bound<'py, Self>,
-    ) -> PyResult<(Bound<'py, PyAny>, (Bound<'py, PyBytes>, Option<String>))> {
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Recipe<'py>> {
         let from_bytes = slf.get_type().getattr("from_bytes")?;
         let own = slf.borrow();
         let files = Version::to_text(&own.files.lock());

@@ -280,10 +280,10 @@ impl Converter {
         if let Some(values) = days(array) {
             return Ok(values);
         }
-        type Wanting = fn(&[u8]) -> &'static str;
-        let (read, wanted): (fn(&[u8]) -> Reading, Wanting) = match found.form {
-            Form::Date => (date::date, |_| "a date like 2024-01-31 or 2024-01-31T12:30"),
-            _ => (number::number, number::wanted),
+        let dated = matches!(found.form, Form::Date);
+        let read: fn(&[u8]) -> Reading = if dated { date::date } else { number::number };
+        let wanted = |text: &[u8]| {
+            if dated { "a date like 2024-01-31 or 2024-01-31T12:30" } else { number::wanted(text) }
         };
         let mut values = Vec::with_capacity(array.len());
         let whole = each_text(array, |row, text| {

@@ -45,7 +45,7 @@ fn messy(n: usize, d: usize, noise: f64, draw: &mut Draw) -> Table {
     table
 }
 
-fn rows<'a>(table: &'a Table) -> (Rows<'a>, Rows<'a>) {
+fn rows(table: &Table) -> (Rows<'_>, Rows<'_>) {
     (table.rows(), table.targets())
 }
 

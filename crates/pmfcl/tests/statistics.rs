@@ -215,7 +215,10 @@ fn a_ridge_that_leaves_no_freedom_gives_words_instead_of_infinite_intervals() {
     let mut draw = Draw::new(38);
     let table = Table::noise(20, 40, 1, &mut draw);
     for ridge in [1e-14, 1e-9, 1e-5] {
-        let learner = learned(Settings { ridge: Ridge::Fixed(ridge), ..plain() }, &[table.clone()]);
+        let learner = learned(
+            Settings { ridge: Ridge::Fixed(ridge), ..plain() },
+            std::slice::from_ref(&table),
+        );
         let covariance = Covariance::of(&learner).unwrap();
         assert_eq!(covariance.missing(), Some(MissingReason::NoFreedom), "ridge {ridge}");
         assert_eq!(covariance.sigma(), None);
@@ -336,7 +339,7 @@ fn r_squared_of_a_constant_target_is_one_or_zero() {
             let table = Table { x: x.clone(), y: vec![value; 100], d: 3, p: 1 };
             let settings = |intercept| Settings { intercept, accumulator, ..plain() };
             let r2 = |intercept| {
-                let learner = learned(settings(intercept), &[table.clone()]);
+                let learner = learned(settings(intercept), std::slice::from_ref(&table));
                 let scores = continual::training_scores(&learner).unwrap();
                 let own = learner.tasks().unwrap()[0].r2.as_ref().unwrap()[0];
                 assert!((scores.r2.average() - own).abs() < 1e-15);

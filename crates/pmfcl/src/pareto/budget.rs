@@ -256,7 +256,7 @@ impl<F: FnMut(&[f64]) -> Result<Vec<f64>>> Search<'_, F> {
         let bracket = self.along(&line, &start)?;
         if self.budgets.len() == 1 {
             return Ok(match bracket {
-                Ok((short, far)) => Ok(self.between(short, far, Point::worst)?.weights),
+                Ok((short, far)) => Ok(self.between(&short, far, Point::worst)?.weights),
                 Err(best) => Err(best.lost),
             });
         }
@@ -265,7 +265,7 @@ impl<F: FnMut(&[f64]) -> Result<Vec<f64>>> Search<'_, F> {
                 Some(settled) => settled,
                 None => match self.sweep(start, &floor)? {
                     Some(settled) => settled,
-                    None => self.between(short, far, Point::worst)?,
+                    None => self.between(&short, far, Point::worst)?,
                 },
             },
             // A ridge that is chosen can make the straight way fail where another does not.
@@ -280,7 +280,7 @@ impl<F: FnMut(&[f64]) -> Result<Vec<f64>>> Search<'_, F> {
                 if !lowest.met() {
                     return Ok(Err(lowest.lost));
                 }
-                self.between(start, lowest, Point::worst)?
+                self.between(&start, lowest, Point::worst)?
             }
         };
         Ok(Ok(end.weights))
@@ -398,13 +398,13 @@ impl<F: FnMut(&[f64]) -> Result<Vec<f64>>> Search<'_, F> {
     /// From a trial whose gap is above zero and one whose gap is not, one whose gap is just below.
     fn between(
         &mut self,
-        misses: Point,
+        misses: &Point,
         mut meets: Point,
         gap: impl Fn(&Point) -> f64,
     ) -> Result<Point> {
         let (from, to) = (misses.logs.clone(), meets.logs.clone());
         let (mut low, mut high) = (0.0, 1.0);
-        let (mut above, mut below) = (gap(&misses), gap(&meets));
+        let (mut above, mut below) = (gap(misses), gap(&meets));
         let mut last_met = None;
         for turn in 0..100 {
             if gap(&meets) >= -2.0 * AIM || high - low <= 1e-15 {
@@ -493,7 +493,7 @@ impl<F: FnMut(&[f64]) -> Result<Vec<f64>>> Search<'_, F> {
         let mut next = from;
         for step in 0..STEPS {
             if next.logs[i] > floor && gap(&next) <= 0.0 {
-                return self.between(misses, next, gap);
+                return self.between(&misses, next, gap);
             }
             if next.logs[i] > floor {
                 misses = next;
