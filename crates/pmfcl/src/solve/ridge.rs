@@ -63,9 +63,13 @@ pub struct Spectrum {
     vectors: Mat<f64>,
     /// Around which `λ` is searched.
     scale: f64,
-    /// `c` and `Σ(y−ȳ)²` of each target, on the scale of `samples`; the latter is 0 where the target is constant.
+    /// `c` of each target, on the scale of `samples`.
     residual: Vec<f64>,
-    total: Vec<f64>,
+    /// `Σ loading²/Σ(y−ȳ)²` of each value, over targets that vary: every target in its own variance, so that units do not
+    /// choose the ridge.
+    pulls: Vec<f64>,
+    /// What no ridge explains: `Σ c/Σ(y−ȳ)²`, and the share taken for rounding.
+    never: f64,
     intercept: bool,
 }
 
@@ -142,14 +146,22 @@ impl Spectrum {
         let sizes = pooled.column_squares();
         let sizes = sizes[first..].iter().zip(&inverse).map(|(s, i)| s / pooled.n() * i * i);
         let noise = ROUNDING * sizes.fold(0.0, f64::max);
+        let loadings = svd.U().transpose() * distance;
+        let share = |k: usize, squares: f64| if total[k] > 0.0 { squares / total[k] } else { 0.0 };
+        let targets = 0..pooled.targets();
+        let pull = |i: usize| targets.clone().map(|k| share(k, loadings[(i, k)].powi(2))).sum();
+        let pulls = (0..values.len()).map(pull).collect();
+        let never =
+            targets.clone().map(|k| share(k, residual[k]) + share(k, NO_ERROR * total[k])).sum();
         Ok(Self {
             samples,
+            pulls,
+            never,
             scale: values.first().map_or(0.0, |largest| largest.max(noise)),
             values,
-            loadings: svd.U().transpose() * distance,
+            loadings,
             vectors,
             residual,
-            total,
             intercept,
         })
     }
@@ -179,49 +191,33 @@ impl Spectrum {
         self.samples * self.residuals(ridge).iter().sum::<f64>() / (freedom * freedom)
     }
 
-    /// What the automatic ridge minimises: cross-validation with every target in its own variance, so that units do not
-    /// choose the ridge, and with degrees of freedom counted 1.2 times.
+    /// What the automatic ridge minimises, `(N/(N − 1.2 df))² Σ RSS/Σ(y−ȳ)²`, and its relative derivative by `λ`. One pass,
+    /// since the search asks a hundred times.
     ///
-    /// Infinite where no degrees of freedom are left: beyond the pole the score would fall again.
-    fn score(&self, ridge: f64) -> f64 {
-        let freedom = self.samples - CAUTION * self.degrees(ridge);
-        if freedom <= 0.0 {
-            return f64::INFINITY;
-        }
-        self.unexplained(ridge) * (self.samples / freedom).powi(2)
-    }
-
-    /// `Σ RSS/total`, over targets that vary.
-    fn unexplained(&self, ridge: f64) -> f64 {
-        let rss = self.residuals(ridge);
-        rss.iter()
-            .enumerate()
-            .map(|(k, r)| self.share(k, *r) + self.share(k, NO_ERROR * self.total[k]))
-            .sum()
-    }
-
-    fn share(&self, k: usize, squares: f64) -> f64 {
-        if self.total[k] > 0.0 { squares / self.total[k] } else { 0.0 }
-    }
-
-    /// The derivative of `ln` [`Self::score`] by `λ`: `S′/S − 2f′/f` with `S = Σ RSS/total` and `f = N − 1.2 df`.
-    fn slope(&self, ridge: f64) -> f64 {
-        let freedom = self.samples - CAUTION * self.degrees(ridge);
-        let unexplained = self.unexplained(ridge);
-        // Without freedom, or with nothing to explain, more ridge is better.
-        if freedom <= 0.0 || unexplained <= 0.0 {
-            return f64::NEG_INFINITY;
-        }
-        let (mut rise, mut gain) = (0.0, 0.0);
-        for (i, s) in self.values.iter().enumerate().filter(|(_, s)| **s > 0.0) {
-            let shrinks = s / ((s + ridge) * (s + ridge));
-            let left = ridge / (s + ridge);
-            gain += shrinks;
-            for k in 0..self.total.len() {
-                rise += 2.0 * left * shrinks * self.share(k, self.loadings[(i, k)].powi(2));
+    /// Infinite where no degrees of freedom are left: beyond the pole the score would fall again. Without freedom, or with
+    /// nothing to explain, more ridge is better.
+    fn score_and_slope(&self, ridge: f64) -> (f64, f64) {
+        let mut degrees = f64::from(u8::from(self.intercept));
+        let (mut unexplained, mut rise, mut gain) = (self.never, 0.0, 0.0);
+        for (s, pull) in self.values.iter().zip(&self.pulls) {
+            if *s > 0.0 {
+                let inverse = 1.0 / (s + ridge);
+                let (fitted, left) = (s * inverse, ridge * inverse);
+                let shrinks = fitted * inverse;
+                degrees += fitted;
+                gain += shrinks;
+                unexplained += pull * left * left;
+                rise += 2.0 * left * shrinks * pull;
+            } else {
+                unexplained += pull;
             }
         }
-        rise / unexplained - 2.0 * CAUTION * gain / freedom
+        let freedom = self.samples - CAUTION * degrees;
+        if freedom <= 0.0 || unexplained <= 0.0 {
+            return (f64::INFINITY, f64::NEG_INFINITY);
+        }
+        let score = unexplained * (self.samples / freedom).powi(2);
+        (score, rise / unexplained - 2.0 * CAUTION * gain / freedom)
     }
 
     /// `V f(S²) UᵀZ₁`: coefficients without the intercept, one column for each target.
@@ -255,7 +251,11 @@ pub fn by_gcv(pooled: &Summary, intercept: bool, standardize: bool, samples: f64
 
 impl Spectrum {
     fn best(&self) -> f64 {
-        minimise(self.scale, |ridge| self.score(ridge), |ridge| self.slope(ridge))
+        minimise(
+            self.scale,
+            |ridge| self.score_and_slope(ridge).0,
+            |ridge| self.score_and_slope(ridge).1,
+        )
     }
 
     /// The model under a penalty, from the decomposition: no second factorisation, and no decision on rank.
@@ -477,9 +477,9 @@ mod tests {
         let spectrum = Spectrum::new(&s.finish().unwrap(), true, true, 30.0).unwrap();
         for ridge in [1e-4, 1e-2, 0.3, 2.0] {
             let step = 1e-5 * ridge;
-            let log = |l: f64| spectrum.score(l).ln();
+            let log = |l: f64| spectrum.score_and_slope(l).0.ln();
             let slope = (log(ridge + step) - log(ridge - step)) / (2.0 * step);
-            let own = spectrum.slope(ridge);
+            let own = spectrum.score_and_slope(ridge).1;
             assert!((own - slope).abs() < 1e-6 * (slope.abs() + 1e-3), "{own} against {slope}");
         }
     }
