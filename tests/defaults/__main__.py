@@ -23,7 +23,7 @@ given = parser.parse_args()
 
 seed = int(time.time()) if given.seed is None else given.seed
 rng = np.random.default_rng(seed)
-print(f"seed {seed}, {given.splits} splits, {given.command_splits} through commands", flush=True)
+print(f"seed {seed}, {given.splits} splits, {given.command_splits} through commands\n{Findings.HEAD}", flush=True)
 found, plan = Findings(), Plan(given.splits, given.command_splits)
 chosen = tables.bundled(rng, given.rows)
 if given.data:
@@ -35,12 +35,10 @@ for table in chosen:
         continue
     kind = f"{table.X.shape[0]} × {table.X.shape[1]}, {'classes' if table.classes else 'numbers'}"
     print(f"{table.name}: {kind}{''.join(', ' + note for note in table.notes)}", flush=True)
-    started = time.time()
     for variation in variations:
         other = sweep(found, table, variation, plan, seed)
         if other is not None:
-            print(f"  {other.variation}: {time.time() - started:.0f} s", file=sys.stderr, flush=True)
-print(found.text())
+            print(found.text(other), flush=True)
 wrong = found.wrong()
 print("\n".join(["", f"{len(wrong)} of {len(found.lines)} lines are not sound", *wrong]))
 sys.exit(bool(wrong))

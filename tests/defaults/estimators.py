@@ -59,7 +59,7 @@ def compact(draw):
 
 
 def gram(draw):
-    return in_order(draw, accumulator="gram") if draw.table.gram else None
+    return in_order(draw, accumulator="gram")
 
 
 def merged(draw):

@@ -13,6 +13,9 @@ from . import commands, estimators, oracle
 from .estimators import Draw, answers
 from .tables import varied
 
+# Standard deviations of the target, or probabilities.
+NEAR = 1e-7
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -32,7 +35,6 @@ class Plan:
 class Found:
     """What the draws of one way came to."""
 
-    near: float
     gaps: list = field(default_factory=list)
     chosen: list = field(default_factory=list)
     failures: list = field(default_factory=list)
@@ -45,11 +47,13 @@ class Found:
     @property
     def sound(self):
         """Whether every draw ended at the model of one fit."""
-        return not self.failures and self.gap <= self.near
+        return not self.failures and self.gap <= NEAR
 
 
 class Findings:
     """By table, variation and way."""
+
+    HEAD = f"{'data':22} {'variation':28} {'way':26} {'draws':>5} {'failed':>6} {'gap':>8}  ridge or shrinkage"
 
     def __init__(self):
         self.lines = {}
@@ -57,7 +61,7 @@ class Findings:
     @contextlib.contextmanager
     def trying(self, table, way):
         """Where a way ends in an error, that is the finding."""
-        found = self.lines.setdefault((table.name, table.variation, way), Found(table.near))
+        found = self.lines.setdefault((table.name, table.variation, way), Found())
         try:
             yield found
         # Whatever is raised is what is looked for.
@@ -73,10 +77,12 @@ class Findings:
             if not found.sound
         ]
 
-    def text(self):
-        """A line for each table, variation and way."""
-        lines = [f"{'data':22} {'variation':28} {'way':26} {'draws':>5} {'failed':>6} {'gap':>8}  ridge or shrinkage"]
+    def text(self, table):
+        """A line for each way that a table was tried in; those of the table after a variation."""
+        lines = []
         for (name, variation, way), found in self.lines.items():
+            if (name, variation) != (table.name, table.variation):
+                continue
             chosen = [value for value in found.chosen if value is not None]
             span = f"{min(chosen):.6g} … {max(chosen):.6g}" if chosen else ""
             mark = "" if found.sound else "  <<<"
@@ -178,8 +184,8 @@ def through_python(findings, table, draws, asked, ways_each):
         if not table.classes:
             with findings.trying(table, "intervals") as found:
                 ends = [interval(model, X) for model in (one, ordered)]
-                if any(isinstance(end, str) for end in ends):
-                    found.gaps.append(0.0 if ends[0] == ends[1] else math.inf)
+                if None in ends:
+                    found.gaps.append(0.0 if ends[0] is ends[1] else math.inf)
                 else:
                     found.gaps.append(max(distance(table, a, b) for a, b in zip(*ends, strict=True)))
         with findings.trying(table, "river") as found:
@@ -196,11 +202,11 @@ def through_python(findings, table, draws, asked, ways_each):
 
 
 def interval(model, X):
-    """Both ends of intervals, or why there are none."""
+    """Both ends of intervals; None where they are refused."""
     try:
         return model.predict_interval(X)
-    except ValueError as refusal:
-        return str(refusal)
+    except ValueError:
+        return None
 
 
 def stream_answers(table, model, X):

@@ -23,10 +23,6 @@ class Table:
     variation: str = "as it is"
     # Rows in each task, where the variation says so; else tasks of any size are drawn.
     task_rows: int | None = None
-    # Whether products of columns keep digits enough: their relative error is squared.
-    gram: bool = True
-    # The largest gap there may be: standard deviations of the target, or probabilities.
-    near: float = 1e-7
     notes: tuple = field(default=())
 
     @property
@@ -151,9 +147,8 @@ def a_zero_column(table, rng):
 
 
 def a_nearly_constant_column(table, rng):
-    """One that varies in its last seven digits: the rounding of one sum is 1e-7 of its deviation, and several are made."""
-    nearly = with_columns(table, nearly=1.0 + 1e-9 * rng.normal(size=len(table.frame)))
-    return replace(nearly, gram=False, near=1e-6)
+    """One that varies in its last seven digits."""
+    return with_columns(table, nearly=1.0 + 1e-9 * rng.normal(size=len(table.frame)))
 
 
 def columns_in_other_units(table, rng):
@@ -164,10 +159,8 @@ def columns_in_other_units(table, rng):
 
 def columns_far_from_zero(table, rng):
     """A million standard deviations away, as timestamps are."""
-    return replace(
-        with_columns(table, **{name: table.frame[name] + 1e6 * table.frame[name].std() for name in numeric(table)[:3]}),
-        gram=False,
-    )
+    far = {name: table.frame[name] + 1e6 * table.frame[name].std() for name in numeric(table)[:3]}
+    return with_columns(table, **far)
 
 
 def fewer_rows_than_columns(table, rng):
