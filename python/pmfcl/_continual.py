@@ -2,6 +2,7 @@
 
 import os
 import threading
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -264,19 +265,25 @@ class Continual(BaseEstimator):
 
     # ---- files, pages, other runtimes ----
 
-    def save(self, path, overwrite=False):
+    def save(self, path, overwrite=None):
         """Writes a model file, the same as the command line's, in one commit; all of it is written or nothing.
 
-        A file that is there is replaced if it still holds what this model was loaded from or last saved to it. No task that
-        this model has not seen is lost:
+        A file that this model was loaded from or last saved to is replaced if it still holds what this model has seen. Where
+        another process or model has changed it since, nothing is written: `pmfcl.ModelChangedError` names the tasks and
+        says how to keep both.
 
-        - Where another process or model has changed the file since, `pmfcl.ModelChangedError` names the tasks and says how
-          to keep both.
-        - A model that this one was not loaded from raises `FileExistsError`, also after `fit`, which starts from scratch.
-          `overwrite=True` replaces any model.
+        A file with a model that this one never came from is replaced, with a warning that names its tasks; so is the file of
+        an estimator that was fitted from scratch since. `overwrite=False` refuses instead (`FileExistsError`),
+        `overwrite=True` replaces any model without a word.
         """
         learned(self)
-        self._model.save(path, overwrite)
+        try:
+            self._model.save(path, bool(overwrite))
+        except FileExistsError as refused:
+            if overwrite is not None:
+                raise
+            warnings.warn(f"another model is replaced, and its tasks are lost: {refused}", stacklevel=2)
+            self._model.save(path, True)
 
     def _take(self, model):
         """Becomes what a model file holds."""

@@ -9,6 +9,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -146,10 +147,15 @@ def test_what_may_be_replaced(months, tmp_path):
     fresh = ContinualRegressor().fit(*months[0])
     for stranger in (fresh, pmfcl.load(path).fit(*months[0])):
         with pytest.raises(FileExistsError, match=r"`t0`, `t1`, `t2`.*overwrite=True"):
-            stranger.save(path)
+            stranger.save(path, overwrite=False)
     assert tasks(path) == ["t0", "t1", "t2"]
-    fresh.save(path, overwrite=True)
+    with pytest.warns(UserWarning, match=r"its tasks are lost.*`t0`, `t1`, `t2`"):
+        fresh.save(path)
     assert tasks(path) == ["task-1"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ContinualRegressor().fit(*months[1]).save(path, overwrite=True)
+        fresh.save(path, overwrite=True)
     fresh.save(path)
     with pytest.raises(ModelChangedError):
         model.save(path)

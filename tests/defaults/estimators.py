@@ -104,7 +104,7 @@ def reloaded(draw):
     at = int(draw.rng.integers(1, len(parts) + 1))
     model = learn(estimator(draw.table), parts[:at])
     path = draw.directory / "half.pmf"
-    model.save(path)
+    model.save(path, overwrite=True)
     return learn(type(model).load(path), parts[at:])
 
 

@@ -7,8 +7,8 @@ mod support;
 
 use pmfcl::federated::{Agreement, Rules, Server};
 use pmfcl::{
-    Accumulator, Basis, Classifier, ClassifierSettings, Design, Labels, Learner, MemoryKind,
-    Preference, Ridge, Rows, Settings,
+    Accumulator, Basis, ClassLoss, Classifier, ClassifierSettings, Design, Labels, Learner,
+    MemoryKind, Preference, Ridge, Rows, Settings,
 };
 use pmfcl_oracle::Draw;
 use proptest::prelude::*;
@@ -248,5 +248,30 @@ proptest! {
                 prop_assert!(found <= allowed, "{found:e} with {tasks} tasks, {:?} {:?}", settings.memory, settings.accumulator);
             }
         }
+    }
+
+    /// One-shot quadratics of log-loss add up, so the order of tasks does not matter; how rows are split does.
+    #[test]
+    fn the_prior_of_log_loss_does_not_depend_on_the_order_of_tasks(
+        seed in any::<u64>(), d in 1usize..6, tasks in 2usize..7,
+    ) {
+        let mut draw = Draw::new(seed);
+        let table = messy(12 * tasks, d, 1.0, &mut draw);
+        let names: Vec<&str> = table.y.iter().map(|y| if *y > 0.0 { "up" } else { "down" }).collect();
+        let learned = |order: &[usize]| {
+            let classes = Some(vec!["down".to_owned(), "up".to_owned()]);
+            let loss = ClassLoss::Logistic;
+            let settings = ClassifierSettings { loss, classes, threads: 1, ..ClassifierSettings::default() };
+            let mut classifier = Classifier::new(settings).unwrap();
+            for t in order {
+                let (from, to) = (12 * t, 12 * (t + 1));
+                let labels = Labels::new(&names[from..to]);
+                classifier.learn(&t.to_string(), table.part(from, to).rows(), &labels).unwrap();
+            }
+            classifier.predict_proba(table.rows()).unwrap()
+        };
+        let plain: Vec<usize> = (0..tasks).collect();
+        let found = gap(&learned(&draw.order(tasks)), &learned(&plain), 1.0);
+        prop_assert!(found <= SAME, "{found:e}");
     }
 }
