@@ -370,7 +370,7 @@ impl Store {
     /// now; a file too large to rewrite at the moment stays correct.
     ///
     /// `VACUUM` cannot be part of a transaction. Were others to write and sum up the file before it, it would leave a
-    /// check number of pages that lie elsewhere now; so they are excluded until there is a new one.
+    /// checksum of pages that lie elsewhere now; so they are excluded until there is a new one.
     fn wipe(&mut self) {
         let _ = self.connection.execute_batch("VACUUM");
         let begun = self.connection.execute_batch("BEGIN IMMEDIATE").is_ok();
