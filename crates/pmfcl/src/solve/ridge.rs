@@ -7,9 +7,8 @@
 //! rounding, so everything the choice rests on is either a continuous function of the pooled summary or a decision
 //! taken where the deciding quantity has many correct digits:
 //!
-//! * `D` is the variance of a column, or the column's mean square where the column is constant
-//!   ([`Summary::variances`](crate::Summary)), so rounding is never standardized to a unit feature, and the rank of the
-//!   summary plays no part;
+//! * a column that is constant beside the intercept is left out and has a coefficient of 0, so rounding is never
+//!   standardized to a unit feature; the rank of the summary plays no part;
 //! * the search covers a fixed number of decades below and above the largest singular value, whatever the number of rows,
 //!   and starts well above what rounding leaves in a direction in which no row varies;
 //! * degrees of freedom count 1.2 times in the score, which is infinite where none are left, so with no more rows than
