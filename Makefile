@@ -20,10 +20,10 @@ demo:            ## the main job on bundled real data; pictures in ./pmfcl-demo
 test: fmt-check lint rust-test doc-test docs python-lint python-test flower-test onnx-test browser-test deny  ## everything CI runs, in this order
 
 bench:           ## speed, memory and accuracy; ratios, one run
-	$(CARGO) build --release --quiet -p pmfcl-cli
+	$(CARGO) build --release --quiet -p pmfcl-cli -p pmfcl-lab
 	$(MAKE) --no-print-directory $(VENV)/peers
 	for name in kernels conditioning memory scaling reading; do \
-	  PATH="$(CURDIR)/$(VENV)/bin:$$PATH" target/release/pmfcl bench $$name || exit 1; echo; done
+	  PATH="$(CURDIR)/$(VENV)/bin:$$PATH" target/release/pmfcl-lab bench $$name || exit 1; echo; done
 
 fmt:             ## format everything
 	$(CARGO) fmt --all
@@ -79,7 +79,7 @@ deny: $(DENY)
 
 soak:            ## 2,000 kills, and files far larger than memory; not a gate
 	$(CARGO) build --release -p pmfcl-cli
-	PMFCL_KILLS=2000 $(CARGO) test --release -p pmfcl-cli --test crash --test memory -- --include-ignored --nocapture
+	PMFCL_KILLS=2000 $(CARGO) test --release -p pmfcl-cli --test cli -- --include-ignored --nocapture crash:: memory::
 
 fuzz:            ## a million executions of every fuzz target; not a gate
 	for target in summary update values basis csv npy idx columnar model; do fuzz/run.sh $$target || exit 1; done

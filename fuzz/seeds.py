@@ -19,7 +19,7 @@ def put(target, name, data):
 
 
 def summary(m, p, n, pivots, value=0.5):
-    """A summary without its check number, which the target adds."""
+    """A summary without its checksum, which the target adds."""
     body = b"PMFS" + struct.pack("<HHIIId", 1, 0, m, p, len(pivots), n)
     body += struct.pack(f"<{len(pivots)}I", *pivots)
     for j in pivots:
@@ -35,32 +35,57 @@ put("summary", "huge", summary(2, 1, 2.0, [0, 1], 1e200))
 put("summary", "tiny", summary(2, 1, 1e-300, [0, 1], 1e-200))
 
 
-def update(form, size, m, p, n, pivots, bound=False):
-    """An update of one client without its check number; the target puts the model in."""
-    columns = 2 * (m - 1) + 1
-    counts, moments = ([n, 0.0, 0.0], [n] + [0.5] * (columns - 1)) if bound else ([], [])
-    body = b"PMFU" + struct.pack("<HBBQQ", 1, form, size, 0, 7)
-    body += struct.pack("<6Id", 4, len(counts), len(moments), m, p, len(pivots), n) + b"anna"
-    if bound:
-        body += struct.pack("<dQ", 0.0, 0) + struct.pack(f"<{3 + columns}d", *counts, *moments)
+EXACT, BOUND = 24, 60
+DIAGONAL, SPARSE, SINGLE = 2, 4, 8
+
+
+def task(form, m, p, n, pivots, flags=EXACT, row=None):
+    """A task summary without its checksum, which the target adds; numbers as in a message."""
+    classes = p == 3
+    counts = [n, 0.0, 0.0] if classes else []
+    bounded = flags == BOUND and not (form & DIAGONAL and p == 1)
+    moments = [n] + [0.5] * (2 * (m - 1)) if bounded else []
+    least = 0.0 if bounded else 0.25 * p / (2 * n)
+    body = b"PMFT" + struct.pack("<HBBdQdd", 1, flags, 1 | form, n, 0, least, 0.0)
+    body += struct.pack("<5I", len(counts), 0, len(moments), 0, 0)
+    body += struct.pack(f"<{len(counts) + len(moments)}d", *counts, *moments)
+    body += struct.pack("<3Id", m, p, len(pivots), n)
     body += struct.pack(f"<{len(pivots)}I", *pivots)
-    for i, j in enumerate(pivots):
-        row = [n**0.5 if j == 0 else 2.0] + [0.5] * ((0 if form else m - j - 1) + p)
-        body += struct.pack(f"<{len(row)}{'d' if i == 0 or size == 8 else 'f'}", *row)
-    sums = [n] + [0.0] * (p - 1) if p == 3 and not bound else [1.0] * p
+    rows = []
+    for j in pivots:
+        rest = (0 if form & DIAGONAL else m - j - 1) + p
+        rows.append([n**0.5 if j == 0 else 2.0] + (row[:rest] if row else [0.5] * rest))
+    if form & SPARSE:
+        there = [v != 0 for r in rows for v in r]
+        bits = [sum(bit << k for k, bit in enumerate(there[i : i + 8])) for i in range(0, len(there), 8)]
+        body += bytes(bits)
+    for i, r in enumerate(rows):
+        sent = [v for v in r if v != 0 or not form & SPARSE]
+        body += struct.pack(f"<{len(sent)}{'f' if i > 0 and form & SINGLE else 'd'}", *sent)
+    sums = [n, 0.0, 0.0] if classes and not bounded else [1.0] * p
     return body + struct.pack(f"<{2 * p}d", *[0.25] * p, *sums)
 
 
-put("update", "values", update(0, 8, 3, 1, 9.0, [0, 1, 2]))
-put("update", "single", update(0, 4, 3, 1, 9.0, [0, 1, 2]))
-put("update", "diagonal", update(1, 8, 3, 1, 9.0, [0, 1, 2]))
-put("update", "diagonal-single", update(1, 4, 3, 1, 9.0, [0, 2]))
-put("update", "rank", update(0, 8, 3, 1, 4.0, [0, 2]))
-put("update", "classes", update(0, 8, 3, 3, 9.0, [0, 1, 2]))
-put("update", "log-loss", update(0, 8, 3, 3, 9.0, [0, 1, 2], True))
-put("update", "log-loss-diagonal", update(1, 4, 3, 3, 9.0, [0, 1, 2], True))
-put("update", "wide", update(1, 8, 9, 1, 9.0, [0, 3, 8]))
-put("update", "broadcast", b"PMFB" + struct.pack("<HHQQdII3d", 1, 0, 0, 2, 9.0, 3, 1, 0.5, -1.0, 2.0))
+def update(*given, **named):
+    """An update of one client without its checksums; the target puts them and the agreement in."""
+    sent = task(*given, **named)
+    return b"PMFU" + struct.pack("<HH32sQII", 2, 0, b"", 7, 4, len(sent) + 4) + b"anna" + sent
+
+
+put("update", "values", update(0, 3, 1, 9.0, [0, 1, 2]))
+put("update", "single", update(SINGLE, 3, 1, 9.0, [0, 1, 2]))
+put("update", "diagonal", update(DIAGONAL, 3, 1, 9.0, [0, 1, 2], BOUND))
+put("update", "diagonal-single", update(DIAGONAL | SINGLE, 3, 1, 9.0, [0, 2], BOUND))
+put("update", "rank", update(0, 3, 1, 4.0, [0, 2]))
+put("update", "classes", update(0, 3, 3, 9.0, [0, 1, 2]))
+put("update", "log-loss", update(0, 3, 3, 9.0, [0, 1, 2], BOUND))
+put("update", "log-loss-diagonal", update(DIAGONAL | SINGLE, 3, 3, 9.0, [0, 1, 2], BOUND))
+put("update", "huber", update(0, 3, 1, 9.0, [0, 1, 2], BOUND))
+put("update", "wide", update(DIAGONAL, 9, 1, 9.0, [0, 3, 8], BOUND))
+put("update", "zeros", update(SPARSE, 3, 3, 9.0, [0, 1, 2], row=[0.0, 0.0, 0.0, 0.0, 1.0]))
+put("update", "zeros-diagonal", update(DIAGONAL | SPARSE, 3, 3, 9.0, [0, 1, 2], BOUND, [0.0, 0.0, 1.0]))
+theta = struct.pack("<II3dB", 3, 1, 0.5, -1.0, 2.0, 1)
+put("update", "broadcast", b"PMFB" + struct.pack("<HH32sQd", 2, 0, b"", 2, 9.0) + theta)
 
 SPECS = """linear
 poly:2
@@ -148,11 +173,11 @@ for i, (name, columns) in enumerate(COLUMNS.items()):
             writer.write_table(table)
         put("columnar", f"{name}-{start.__name__[4:]}.arrow", bytes([0x40 + i % 2 * 2, i]) + out.getvalue())
 
-for base in range(8):
+for base in range(10):
     put("model", f"bytes{base}", bytes([base * 2, 18, 0, 3]))
     for target in ("model", "values"):
         put(target, f"none{base}", bytes([base * 2]))
-        for cell in range(0, 36, 3):
+        for cell in range(0, 57, 3):
             edit = bytes([base * 2 + 1 + cell % 2 * 128, cell, 3, 0, 1, 1, 48 + cell % 10])
             put(target, f"value{base}-{cell}", edit)
 

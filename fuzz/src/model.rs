@@ -2,21 +2,19 @@
 //!
 //! The first byte chooses a model, what happens to it and how it is looked at. Bytes of the file itself: then come places and new
 //! bytes, three bytes each. Values in its tables: then come edits (which value, from where, how many bytes go,
-//! how many come, and these); afterwards all check numbers are made right again, so that what lies behind
+//! how many come, and these); afterwards all checksums are made right again, so that what lies behind
 //! them is reached.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use pmfcl::learner::TaskRecord;
 use pmfcl::{
-    ClassLoss, Classifier, ClassifierSettings, Labels, Learner, MemoryKind, Preference, Ridge,
-    Rows, Settings, Summary,
+    ClassList, Labels, Learner, MemoryKind, Preference, Problem, Ridge, Rows, Settings, TaskRows,
+    TaskSummary,
 };
 use pmfcl_file::{
-    Access, Change, Column, ColumnKind, Input, Learned, Model, ModelFile, Schema, TaskRow,
-    assemble, verify,
+    Access, Column, ColumnKind, Input, Model, ModelFile, Schema, TaskRow, assemble, verify,
 };
 use rusqlite::{Connection, params, types::Value};
 
@@ -26,8 +24,20 @@ use super::crc::crc32;
 const OPEN: u8 = 0x80;
 
 /// The columns of `task`; the one that tells the rows apart comes last.
-const TASK: [&str; 11] = [
-    "name", "samples", "rank", "weight", "min_loss", "bytes", "note", "moments", "losses", "crc",
+const TASK: [&str; 14] = [
+    "name",
+    "samples",
+    "rows",
+    "rank",
+    "weight",
+    "least",
+    "exactness",
+    "outcome",
+    "bytes",
+    "counts",
+    "content",
+    "calibration",
+    "crc",
     "place",
 ];
 
@@ -39,7 +49,7 @@ thread_local! {
 pub fn run(bytes: &[u8]) {
     let Some((&choice, edits)) = bytes.split_first() else { return };
     PLACE.with(|place| {
-        let base = &place.bases[usize::from(choice >> 1 & 7) % place.bases.len()];
+        let base = &place.bases[usize::from(choice >> 1 & 15) % place.bases.len()];
         if choice & 1 == 0 {
             let mut image = base.image.clone();
             for edit in edits.chunks_exact(3) {
@@ -58,11 +68,11 @@ pub fn run(bytes: &[u8]) {
     });
 }
 
-/// The model that edited values make, without a file: fifty times as fast, for what lies behind the check numbers.
+/// The model that edited values make, without a file: fifty times as fast, for what lies behind the checksums.
 pub fn values(bytes: &[u8]) {
     let Some((&choice, edits)) = bytes.split_first() else { return };
     PLACE.with(|place| {
-        let base = &place.bases[usize::from(choice >> 1 & 7) % place.bases.len()];
+        let base = &place.bases[usize::from(choice >> 1 & 15) % place.bases.len()];
         let model = base.assembled(edits);
         assert!(model.is_some() || !edits.is_empty(), "the model is no model");
         if let Some(model) = model {
@@ -126,7 +136,7 @@ impl Place {
     fn base(&self, model: &Model) -> Base {
         self.clear();
         let mut file = ModelFile::create(&self.path, model).expect("a new model");
-        file.commit(Change::Solution).expect("a commit");
+        file.commit().expect("a commit");
         drop(file);
         let image = std::fs::read(&self.path).expect("the file just written");
         let mut scratch = self.scratch.borrow_mut();
@@ -155,7 +165,7 @@ impl Place {
         Base { image, cells }
     }
 
-    /// The image with values changed and check numbers right.
+    /// The image with values changed and checksums right.
     fn changed(&self, base: &Base, edits: &[u8]) -> rusqlite::Result<Vec<u8>> {
         let mut scratch = self.scratch.borrow_mut();
         open_image(&mut scratch, &base.image)?;
@@ -220,13 +230,13 @@ impl Base {
             match (cell.table, value) {
                 ("model", Value::Blob(mut bytes)) => {
                     if cell.row == "pool" {
-                        reseal(&mut bytes);
+                        reseal_pool(&mut bytes);
                     }
                     values.insert(cell.row.clone(), bytes);
                 }
                 ("summary", Value::Blob(mut bytes)) => {
-                    reseal(&mut bytes);
-                    summaries.push(Summary::from_bytes(&bytes).ok()?);
+                    reseal_summary(&mut bytes);
+                    summaries.push(TaskSummary::from_bytes(&bytes, bytes.len()).ok()?);
                 }
                 (_, value) => tasks.entry(&cell.row).or_default().push(value),
             }
@@ -238,21 +248,39 @@ impl Base {
 
 /// A row of `task` from its values, in the order of [`TASK`].
 fn task(row: Vec<Value>) -> Option<TaskRow> {
-    let [name, samples, rank, weight, min_loss, bytes, note, moments, losses, ..]: [Value;
-        TASK.len()] = row.try_into().ok()?;
+    let [
+        name,
+        samples,
+        rows,
+        rank,
+        weight,
+        least,
+        exactness,
+        outcome,
+        bytes,
+        counts,
+        content,
+        calibration,
+        ..,
+    ]: [Value; TASK.len()] = row.try_into().ok()?;
     let real = |value| if let Value::Real(x) = value { Some(x) } else { None };
-    let size = |value| if let Value::Integer(i) = value { usize::try_from(i).ok() } else { None };
+    let integer = |value| if let Value::Integer(i) = value { Some(i) } else { None };
     let blob = |value| if let Value::Blob(bytes) = value { Some(bytes) } else { None };
     let text = |value| if let Value::Text(text) = value { Some(text) } else { None };
-    let record = TaskRecord {
+    Some(TaskRow {
         name: text(name)?,
         samples: real(samples)?,
-        rank: size(rank)?,
+        rows: integer(rows),
+        rank: integer(rank)?,
         weight: real(weight)?,
-        min_loss: real(min_loss)?,
-        bytes: size(bytes)?,
-    };
-    Some(TaskRow { record, note: text(note), moments: blob(moments), losses: blob(losses) })
+        least: real(least),
+        exactness: text(exactness)?,
+        outcome: text(outcome)?,
+        bytes: integer(bytes)?,
+        counts: text(counts),
+        content: blob(content),
+        calibration: blob(calibration),
+    })
 }
 
 /// Replaces `gone` bytes of a value from `at` on.
@@ -281,7 +309,7 @@ fn fixed(bytes: &[u8]) -> [u8; 8] {
     out
 }
 
-/// Makes every check number right: those inside summaries, those beside them, and the seal. Written from
+/// Makes every checksum right: those inside summaries, those beside them, and the seal. Written from
 /// `docs/model-file.md`, not from the code that it checks.
 fn seal(connection: &Connection) -> rusqlite::Result<()> {
     let mut summaries: Vec<(i64, Vec<u8>)> = Vec::new();
@@ -293,7 +321,7 @@ fn seal(connection: &Connection) -> rusqlite::Result<()> {
         }
     }
     for (place, mut bytes) in summaries {
-        reseal(&mut bytes);
+        reseal_summary(&mut bytes);
         connection
             .execute("UPDATE summary SET bytes = ?2 WHERE place = ?1", params![place, bytes])?;
         connection.execute(
@@ -305,7 +333,7 @@ fn seal(connection: &Connection) -> rusqlite::Result<()> {
         .query_row("SELECT value FROM model WHERE key = 'pool'", [], |row| row.get(0))
         .ok();
     if let Some(mut pool) = pool {
-        reseal(&mut pool);
+        reseal_pool(&mut pool);
         connection.execute("UPDATE model SET value = ?1 WHERE key = 'pool'", [pool])?;
     }
     let mut all = Vec::new();
@@ -322,23 +350,29 @@ fn seal(connection: &Connection) -> rusqlite::Result<()> {
         add(&row.get::<_, String>(0)?, &row.get::<_, Vec<u8>>(1)?);
     }
     let mut rows = connection.prepare(
-        "SELECT name, samples, weight, min_loss, rank, bytes, place, ifnull(crc, -1), ifnull(note, ''), \
-         ifnull(moments, x''), ifnull(losses, x'') FROM task ORDER BY place",
+        "SELECT name, samples, weight, rank, bytes, place, ifnull(crc, -1), ifnull(rows, -1), least, exactness, outcome, \
+         ifnull(counts, ''), ifnull(content, x''), ifnull(calibration, x'') FROM task ORDER BY place",
     )?;
     let mut rows = rows.query([])?;
     while let Some(row) = rows.next()? {
         let mut line = Vec::new();
-        for i in 1..4 {
+        for i in 1..3 {
             line.extend(row.get::<_, f64>(i)?.to_le_bytes());
         }
-        for i in 4..8 {
+        for i in 3..8 {
             line.extend(row.get::<_, i64>(i)?.to_le_bytes());
         }
         add(&row.get::<_, String>(0)?, &line);
-        add("note", row.get::<_, String>(8)?.as_bytes());
-        add("moments", &row.get::<_, Vec<u8>>(9)?);
-        add("losses", &row.get::<_, Vec<u8>>(10)?);
+        let least: Option<f64> = row.get(8)?;
+        add("least", &least.map_or_else(Vec::new, |least| least.to_le_bytes().to_vec()));
+        for (i, name) in [(9, "exactness"), (10, "outcome"), (11, "counts")] {
+            add(name, row.get::<_, String>(i)?.as_bytes());
+        }
+        for (i, name) in [(12, "content"), (13, "calibration")] {
+            add(name, &row.get::<_, Vec<u8>>(i)?);
+        }
     }
+    // The table `audit` is empty, and adds nothing.
     let seal = crc32(&all).to_string().into_bytes();
     connection.execute("UPDATE model SET value = ?1 WHERE key = 'seal'", [seal])?;
     // None is a value that is always right.
@@ -346,11 +380,31 @@ fn seal(connection: &Connection) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// The check number at the end of a summary.
-fn reseal(summary: &mut [u8]) {
-    if let Some(end) = summary.len().checked_sub(4) {
-        let check = crc32(&summary[..end]).to_le_bytes();
-        summary[end..].copy_from_slice(&check);
+/// The checksum of a task summary, and before it that of the quadratic inside.
+fn reseal_summary(task: &mut [u8]) {
+    if let Some(end) = task.len().checked_sub(4) {
+        reseal_quadratic(&mut task[..end]);
+        reseal(task);
+    }
+}
+
+/// The checksum of the quadratic a pool ends in.
+fn reseal_pool(pool: &mut [u8]) {
+    reseal_quadratic(pool);
+}
+
+/// The checksum of a quadratic at the end of these bytes, where they have one.
+fn reseal_quadratic(bytes: &mut [u8]) {
+    if let Some(start) = bytes.windows(4).rposition(|four| four == b"PMFS") {
+        reseal(&mut bytes[start..]);
+    }
+}
+
+/// The checksum at the end of bytes.
+fn reseal(bytes: &mut [u8]) {
+    if let Some(end) = bytes.len().checked_sub(4) {
+        let check = crc32(&bytes[..end]).to_le_bytes();
+        bytes[end..].copy_from_slice(&check);
     }
 }
 
@@ -373,15 +427,17 @@ fn models() -> Vec<Model> {
             intercept: false,
             ..plain
         }),
-        classification(ClassLoss::Gaussian, MemoryKind::Ledger),
-        classification(ClassLoss::Squared, compact),
-        classification(ClassLoss::Logistic, MemoryKind::Ledger),
+        classification("gaussian", MemoryKind::Ledger),
+        classification("squared", compact),
+        classification("logistic", MemoryKind::Ledger),
     ];
     let mut worded = regression(Settings::default());
     worded.schema.columns.push(Column { name: "town".into(), kind: ColumnKind::Text });
     worded.schema.columns[1].kind = ColumnKind::Block(1);
     worded.schema.inputs[1] = Input::Part { column: 1, place: 0 };
     models.push(worded);
+    models.push(of_values("huber", Settings::default()));
+    models.push(of_values("poisson", Settings { memory: compact, ..Settings::default() }));
     models
 }
 
@@ -395,25 +451,36 @@ fn tasks() -> impl Iterator<Item = (&'static str, [f64; 10], [f64; 5])> {
 }
 
 fn regression(settings: Settings) -> Model {
-    let mut learner = Learner::new(settings).expect("settings");
-    for (name, x, y) in tasks() {
-        let (x, y) = (Rows::new(&x, 2).expect("rows"), Rows::new(&y, 1).expect("rows"));
-        learner.learn(name, x, y).expect("a task");
-    }
-    let schema = Schema::numbers(&["u".into(), "v".into()], &["y".into()]);
-    Model { schema, learned: Learned::Regression(Box::new(learner)) }
+    of_values("squared", settings)
 }
 
-fn classification(loss: ClassLoss, memory: MemoryKind) -> Model {
-    let classes = (loss == ClassLoss::Logistic).then(|| vec!["no".into(), "yes".into()]);
-    let settings = ClassifierSettings { loss, memory, classes, ..ClassifierSettings::default() };
-    let mut classifier = Classifier::new(settings).expect("settings");
+fn of_values(loss: &str, settings: Settings) -> Model {
+    let problem = Problem::parse(loss, None).expect("a loss");
+    let mut learner = Learner::new(problem, settings).expect("settings");
+    for (name, x, y) in tasks() {
+        // Counts are not negative.
+        let y = if loss == "poisson" { y.map(|v| v.abs().round()) } else { y };
+        let (x, y) = (Rows::new(&x, 2).expect("rows"), Rows::new(&y, 1).expect("rows"));
+        learner.learn(name, TaskRows::new(x, y), 1.0).expect("a task");
+    }
+    let schema = Schema::numbers(&["u".into(), "v".into()], &["y".into()]);
+    Model { schema, learner }
+}
+
+fn classification(loss: &str, memory: MemoryKind) -> Model {
+    let classes = match loss {
+        "logistic" => ClassList::Fixed(vec!["no".into(), "yes".into()]),
+        _ => ClassList::Open,
+    };
+    let problem = Problem::parse(loss, Some(classes)).expect("a loss");
+    let settings = Settings { memory, ..Settings::default() };
+    let mut learner = Learner::new(problem, settings).expect("settings");
     for (name, x, y) in tasks() {
         let labels: Vec<&str> = y.iter().map(|v| if *v > 0.0 { "yes" } else { "no" }).collect();
-        classifier
-            .learn(name, Rows::new(&x, 2).expect("rows"), &Labels::new(&labels))
-            .expect("a task");
+        let labels = Labels::new(&labels);
+        let rows = TaskRows::new(Rows::new(&x, 2).expect("rows"), &labels);
+        learner.learn(name, rows, 1.0).expect("a task");
     }
     let schema = Schema::numbers(&["u".into(), "v".into()], &["class".into()]);
-    Model { schema, learned: Learned::Classification(Box::new(classifier)) }
+    Model { schema, learner }
 }

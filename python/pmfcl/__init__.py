@@ -1,7 +1,7 @@
 """Continual learning that equals joint training.
 
-Tasks arrive one after another; each is boiled down to a summary and its rows are let go; the model after every task is the
-one joint training on all rows would have given.
+Tasks arrive one after another; each is summarized and its rows are discarded; the model after every task is the one joint
+training on all rows would have given.
 
 >>> from pmfcl import ContinualRegressor, Summary
 >>> model = ContinualRegressor(ridge=0.0).partial_fit([[0.0], [1.0], [2.0]], [1.0, 3.0, 5.0])
@@ -32,5 +32,5 @@ __all__ = [
 def load(path):
     """The estimator a model file holds, made here or by the command line."""
     model = _core.Model.load(path)
-    kind = ContinualClassifier if "curvature" in model.facts() else ContinualRegressor
+    kind = ContinualClassifier if model.problem()["predicts_classes"] else ContinualRegressor
     return kind._of(model, path)

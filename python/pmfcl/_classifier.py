@@ -1,14 +1,12 @@
 """`ContinualClassifier`."""
 
-import warnings
-
 import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
-from . import _core, _inputs
-from ._continual import Continual, fitted, learned, word
+from . import _inputs
+from ._continual import Continual, fitted, learned, setting
 from ._labels import Classes, labels_of
 from ._regressor import kept
 
@@ -35,7 +33,8 @@ class ContinualClassifier(ClassifierMixin, Continual):
         Where the bounds of "logistic" are made: at the task's own minimum (tasks can be removed), or at that of all so far
         (nearer to joint training).
     temperature : float or "auto", default 1.0
-        What the discriminants of "gaussian" are divided by before they become probabilities.
+        What the discriminants of "gaussian" are divided by before they become probabilities. "auto" measures it on the rows of
+        every task before they are learned; `temperature_` shows it.
     certify : bool, default True
         Whether "logistic" finds the least log-loss of every task, from which its bounds are measured.
 
@@ -92,19 +91,17 @@ class ContinualClassifier(ClassifierMixin, Continual):
         self.certify = certify
         self.threads = threads
 
-    def _settings(self):
+    def _options(self):
         return {
-            **super()._settings(),
-            "loss": word(self.loss),
-            "shrinkage": shrinkage_word(self.shrinkage),
-            "curvature": word(self.curvature),
-            "scheme": word(self.scheme),
-            "temperature": word(self.temperature),
-            "certify": self.certify,
+            "shrinkage": shrinkage_setting(self.shrinkage),
+            "curvature": setting(self.curvature),
+            "scheme": setting(self.scheme),
+            "temperature": setting(self.temperature),
+            "certify": setting(bool(self.certify)),
         }
 
     def fit(self, X, y, sample_weight=None):
-        """Learns one task from scratch; what was learned before is gone."""
+        """Learns one task from scratch; what was learned before is discarded."""
         return self._learn(X, y, None, None, sample_weight, None, fresh=True)
 
     def partial_fit(self, X, y, task=None, classes=None, sample_weight=None, weight=None):
@@ -117,7 +114,7 @@ class ContinualClassifier(ClassifierMixin, Continual):
         classes : all classes there will ever be, at the first task. Only "logistic" needs them, where the first task lacks
             some; for the others a class may appear whenever it does.
         sample_weight : weight of each row; a weight of 3 is the row three times, 0 is no row.
-        weight : weight of the task beside the others, default 1.
+        weight : weight of the task relative to the others, default 1.
         """
         return self._learn(X, y, task, classes, sample_weight, weight, fresh=not self.__sklearn_is_fitted__())
 
@@ -126,42 +123,28 @@ class ContinualClassifier(ClassifierMixin, Continual):
         X = _inputs.rows(self, X, reset=fresh)
         labels, weights = self._labels(y, X, sample_weight)
         X, labels, weights = kept(X, labels, weights)
-        values, codes = np.unique(labels, return_inverse=True)
-        known = Classes()
-        known.by_name = {} if fresh else dict(self._classes.by_name)
-        fixed = None if classes is None else known.add(np.unique(column_or_1d(classes)))
-        if not fresh and classes is not None and set(fixed) - set(self._classes.by_name):
+        known = self._known_classes(fresh)
+        fixed = [] if classes is None else known.add(np.unique(column_or_1d(classes)))
+        if not fresh and set(fixed) - set(self._classes.by_name):
             raise ValueError("`classes` names others than at the first task: name all classes at the first call")
-        if fresh and self.loss == "logistic" and len(values if fixed is None else fixed) < 2:
-            raise ValueError("log-loss has nothing to tell apart: y has only 1 class; name all with `classes`")
-        if fresh:
-            model = _core.Model.classification(
-                self._feature_names(), self._target_names(names, 1)[0], self._settings(), fixed
-            )
-        else:
-            model = self._model
-        codes = np.ascontiguousarray(codes, dtype=np.uint32)
-        warned = not fresh and self._missing_classes(model)
-        model.learn_classes(self._name(task, fresh), X, codes, known.add(values), weights, self._weight(weight))
+        model = self._new_model(self._target_names(names, 1), fixed) if fresh else self._model
+        self._learn_task(model, self._name(task, fresh), X, coded(labels, known), weights, weight)
         self._model, self._classes = model, known
-        missing = self._missing_classes(model)
-        if missing and not warned:
-            warnings.warn(missing, UserWarning, stacklevel=3)
         return self
 
-    def _missing_classes(self, model):
-        """What log-loss makes of tasks that lack classes, in words; None for other losses."""
-        return model.facts()["missing_classes"] if self.loss == "logistic" else None
+    def _known_classes(self, fresh):
+        """A copy of the classes there are."""
+        known = Classes()
+        known.by_name = {} if fresh else dict(self._classes.by_name)
+        return known
 
     def learn_summary(self, summary, classes, task=None, weight=None):
         """Learns a task of 0/1 indicators summarized elsewhere; `classes` label its targets. Not for "logistic"."""
         fresh = not self.__sklearn_is_fitted__()
-        known = Classes()
-        known.by_name = {} if fresh else dict(self._classes.by_name)
+        known = self._known_classes(fresh)
         if fresh:
             self.n_features_in_ = summary.width - bool(self.fit_intercept)
-            names = self._feature_names()
-            model = _core.Model.classification(names, self._target_names(None, 1)[0], self._settings(), None)
+            model = self._new_model(self._target_names(None, 1), [])
         else:
             model = self._model
         names = known.add(list(classes))
@@ -181,13 +164,10 @@ class ContinualClassifier(ClassifierMixin, Continual):
     def _unlearn_rows(self, task, X, y, sample_weight):
         labels, weights = self._labels(y, X, sample_weight)
         X, labels, weights = kept(X, labels, weights)
-        values, codes = np.unique(labels, return_inverse=True)
-        names = Classes().add(values)
-        self._model.unlearn_classes(task, X, np.ascontiguousarray(codes, dtype=np.uint32), names, weights)
+        self._model.unlearn_rows(task, X, coded(labels, Classes()), weights)
 
     def _join(self, theirs, other):
-        known = Classes()
-        known.by_name = dict(self._classes.by_name)
+        known = self._known_classes(fresh=False)
         known.add(list(other._classes.by_name.values()))
         self._model.merge(theirs)
         self._classes = known
@@ -201,7 +181,7 @@ class ContinualClassifier(ClassifierMixin, Continual):
     def predict_proba(self, X):
         """Probabilities of every row, in the order of `classes_`. Those of "squared" are not calibrated."""
         learned(self)
-        return self._in_order(self._model.predict_proba(_inputs.rows(self, X, reset=False)))
+        return self._in_order(self._model.probabilities(_inputs.rows(self, X, reset=False)))
 
     def predict_log_proba(self, X):
         """Logarithms of `predict_proba`."""
@@ -211,7 +191,7 @@ class ContinualClassifier(ClassifierMixin, Continual):
     def decision_function(self, X):
         """Scores of every row in the order of `classes_`; of two classes, how far the second is ahead."""
         learned(self)
-        scores = self._in_order(self._model.decision(_inputs.rows(self, X, reset=False)))
+        scores = self._in_order(self._model.scores(_inputs.rows(self, X, reset=False)))
         return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
 
     def _in_order(self, columns):
@@ -225,7 +205,7 @@ class ContinualClassifier(ClassifierMixin, Continual):
         return self._classes.outside(self._model.classes())[0]
 
     def _layer(self):
-        """Intercepts and coefficients of the scores: one row a class; of two classes the second against the first."""
+        """Intercepts and coefficients of the scores: one row per class; of two classes the second against the first."""
         intercept, coef = self._model.parameters()
         order = self._classes.outside(self._model.classes())[1]
         if len(coef) == len(order):
@@ -241,7 +221,7 @@ class ContinualClassifier(ClassifierMixin, Continual):
         """Coefficients."""
         return self._layer()[1]
 
-    @fitted("Intercepts of the scores: one a class, one for two classes.")
+    @fitted("Intercepts of the scores: one per class, one for two classes; -inf for a class without rows.")
     def intercept_(self):
         """Intercepts."""
         return self._layer()[0]
@@ -249,7 +229,12 @@ class ContinualClassifier(ClassifierMixin, Continual):
     @fitted('The shrinkage of the current model ("gaussian").')
     def shrinkage_(self):
         """Shrinkage."""
-        return self._model.facts().get("solved_shrinkage")
+        return self._model.solution().get("shrinkage")
+
+    @fitted('The temperature of the current model ("gaussian").')
+    def temperature_(self):
+        """Temperature."""
+        return self._model.solution().get("temperature")
 
     @fitted("Samples of each class, by task.")
     def class_counts_(self):
@@ -264,20 +249,23 @@ class ContinualClassifier(ClassifierMixin, Continual):
     def set_shrinkage(self, shrinkage):
         """Another shrinkage in hindsight ("gaussian"), solved from the summaries. Returns the estimator."""
         learned(self)
-        self._model.set_shrinkage(shrinkage_word(shrinkage))
+        self._model.set_option("shrinkage", shrinkage_setting(shrinkage))
         return self
 
     def _take(self, model):
-        facts = super()._take(model)
+        super()._take(model)
         names = model.classes()
         self._classes = Classes()
         self._classes.by_name = dict(zip(names, labels_of(names), strict=True))
-        if facts["temperature"] != "auto":
-            self.temperature = float(facts["temperature"])
-        return facts
 
 
-def shrinkage_word(shrinkage):
+def coded(labels, known):
+    """Labels as codes and the name of each code; `known` gets the labels it lacks."""
+    values, codes = np.unique(labels, return_inverse=True)
+    return np.ascontiguousarray(codes, dtype=np.uint32), known.add(values)
+
+
+def shrinkage_setting(shrinkage):
     """A number means what it means for scikit-learn."""
     if isinstance(shrinkage, int | float | np.number) and not isinstance(shrinkage, bool):
         return f"identity:{float(shrinkage)!r}"

@@ -14,15 +14,27 @@ from ._columns import Columns
 from ._preference import PreferParameter
 
 
-def word(value):
-    """A number or word among the parameters, as the command line would have it."""
+def setting(value):
+    """A parameter as the command line and the model file spell it."""
+    if isinstance(value, bool | np.bool_):
+        return "true" if value else "false"
     if isinstance(value, float | np.floating):
         return repr(float(value))
     return str(value)
 
 
+def parameter(text):
+    """A setting of a model file as a parameter: a boolean, a number, or the text itself."""
+    if text in ("true", "false"):
+        return text == "true"
+    try:
+        return float(text) if isinstance(text, str) else text
+    except ValueError:
+        return text
+
+
 def written(path, data):
-    """Writes a file that is there wholly or not at all; what was there before stays until then."""
+    """Writes a file completely or not at all; what was there before stays until then."""
     path = Path(path)
     draft = path.with_name(f"{path.name}.{os.getpid()}-{threading.get_ident()}.draft")
     try:
@@ -34,7 +46,7 @@ def written(path, data):
 
 
 def learned(estimator):
-    """Something has been learned; else scikit-learn says what is missing."""
+    """Raises scikit-learn's `NotFittedError` where nothing has been learned."""
     if "_model" not in vars(estimator):
         check_is_fitted(estimator)
 
@@ -65,17 +77,42 @@ class Continual(BaseEstimator):
         return hasattr(self, "_model")
 
     def _settings(self):
-        """Parameters as the core takes them."""
+        """The settings of a model with these parameters."""
         return {
-            "basis": word(self.basis),
-            "ridge": word(self.ridge),
+            "basis": setting(self.basis),
+            "ridge": setting(self.ridge),
             "standardize": self.standardize,
             "fit_intercept": self.fit_intercept,
-            "memory": word(self.memory),
-            "accumulator": word(self.accumulator),
-            "prefer": word(vars(self)["prefer"]),
+            "memory": setting(self.memory),
+            "accumulator": setting(self.accumulator),
+            "prefer": setting(vars(self)["prefer"]),
             "threads": self.threads,
         }
+
+    def _options(self):
+        """The options of the loss; those another loss has are checked and not used."""
+        return {}
+
+    def _new_model(self, targets, classes=None, **settings):
+        """A model with these parameters that has learned nothing; `classes` is None for values, empty for classes as they appear."""
+        return _core.Model(
+            self._feature_names(),
+            targets,
+            setting(self.loss),
+            self._options(),
+            {**self._settings(), **settings},
+            classes,
+        )
+
+    def _learn_task(self, model, name, X, y, sample_weight, weight):
+        """Learns a task, and warns where the model has one more thing to say about its tasks than before."""
+        before = model.warnings()
+        model.learn(name, X, y, sample_weight, self._weight(weight))
+        after = model.warnings()
+        if len(after) > len(before):
+            for text in after:
+                if text not in before:
+                    warnings.warn(text, UserWarning, stacklevel=4)
 
     def _feature_names(self):
         """Names of the inputs for model file and messages; the command line names bare columns so too."""
@@ -103,10 +140,17 @@ class Continual(BaseEstimator):
 
     # ---- what was learned ----
 
+    @fitted("The loss with what the first task has settled of it, such as `huber:1.83`.")
+    def loss_(self):
+        """Loss."""
+        return self._model.problem()["spec"]
+
     @fitted(
         "Every task as `pmfcl show --json` has it: name, samples, rank, weight, bytes, loss, min_loss, forgetting, … "
         "`loss` is never negative: half the mean squared error; for gaussian half the squared Mahalanobis distance of a row to "
-        "the mean of its class plus the log-loss of the class shares; None for logistic, whose `min_loss` is a lower bound."
+        "the mean of its class plus the log-loss of the class shares; None for losses that are bounded (huber, poisson, "
+        "logistic), whose `min_loss` is a lower bound. `outcome` says how the fit of the task ended: `converged`, `separable` "
+        "(log-loss of classes that a linear model tells apart without error), or `stopped:GAP` before its minimum."
     )
     def tasks_(self):
         """Tasks."""
@@ -117,19 +161,21 @@ class Continual(BaseEstimator):
         """Forgetting."""
         return {task["name"]: task["forgetting"] for task in self._model.tasks()}
 
-    @fitted("An upper bound on the forgetting of each task, by name; equal to it for squared and gaussian loss.")
+    @fitted(
+        "An upper bound on the forgetting of each task, by name; equal to it where the loss is exact (squared, gaussian)."
+    )
     def forgetting_bound_(self):
         """Bounds."""
         return {task["name"]: task["bound"] for task in self._model.tasks()}
 
     @fitted(
-        "Forgetting averaged over tasks as the preference weighs them; None for logistic loss, where only a bound is known."
+        "Forgetting averaged over tasks as the preference weighs them; None where only a bound is known (huber, poisson, logistic)."
     )
     def mean_forgetting_(self):
         """Mean forgetting."""
         return self._model.mean_forgetting()[0]
 
-    @fitted("An upper bound on `mean_forgetting_`; equal to it for squared and gaussian loss.")
+    @fitted("An upper bound on `mean_forgetting_`; equal to it where the loss is exact (squared, gaussian).")
     def mean_forgetting_bound_(self):
         """Bound on the mean forgetting."""
         return self._model.mean_forgetting()[1]
@@ -137,13 +183,13 @@ class Continual(BaseEstimator):
     @fitted("The ridge of the current model: the one given, or the one chosen from the summaries.")
     def ridge_(self):
         """Ridge."""
-        return self._model.facts()["solved_ridge"]
+        return self._model.solution()["ridge"]
 
-    @fitted("How tasks are weighed now: a word, or weights by task name.")
+    @fitted("How tasks are weighed now: the name of a preference, or weights by task.")
     def preference_(self):
         """Preference."""
-        facts = self._model.facts()
-        return dict(facts["weights"]) if "weights" in facts else facts["prefer"]
+        weights = self._model.facts().get("weights")
+        return self._model.settings()["prefer"] if weights is None else dict(weights)
 
     @fitted("Samples learned, over all tasks.")
     def n_samples_(self):
@@ -158,7 +204,7 @@ class Continual(BaseEstimator):
     @fitted("Rank of all rows learned.")
     def rank_(self):
         """Rank."""
-        return self._model.facts()["rank"]
+        return self._model.solution()["rank"]
 
     def summary(self, task):
         """The summary of one task, to add up elsewhere."""
@@ -166,18 +212,19 @@ class Continual(BaseEstimator):
         return self._model.summary(str(task))
 
     def history(self):
-        """Loss and forgetting of every task after every task, from the summaries alone; for logistic loss bounds on both."""
+        """Loss and forgetting of every task after every task, from the summaries alone; bounds on both where the loss is bounded."""
         learned(self)
         loss, forgetting = self._model.history()
         return _views.History(self._model.task_names(), _views.grid(loss), _views.grid(forgetting))
 
-    def conflicts(self):
+    def conflicts(self, weights="copies"):
         """What each pair of tasks costs each other, and whether it could be noise (Chow's test).
 
-        The test takes a sample weight for that many copies of its row; where it gives no p-value, `reason` says why.
+        `weights` says what sample weights are for the test: with "copies" a weight of 3 stands for three rows, with "precision" for
+        one row whose noise has a third of the variance. Where there is no p-value, `reason` says why.
         """
         learned(self)
-        forgetting, p_value, reason = self._model.conflicts()
+        forgetting, p_value, reason = self._model.conflicts(setting(weights))
         return _views.Conflicts(self._model.task_names(), np.array(forgetting), _views.grid(p_value), reason)
 
     def pareto_front(self, a, b, points=50):
@@ -188,7 +235,7 @@ class Continual(BaseEstimator):
             raise ValueError(f"a front has at least 2 points, not {points}")
         return _views.front(self._model.front(*groups, points))
 
-    # ---- another mind ----
+    # ---- changes in hindsight ----
 
     def _prefer(self, preference, budget, weights):
         """What `model.prefer(...)` does."""
@@ -198,21 +245,21 @@ class Continual(BaseEstimator):
         given = [preference is not None, budget is not None, bool(weights)]
         if sum(given) != 1:
             raise ValueError(
-                "say how to weigh the tasks in one way: a word (samples, equal, decay:G), weights by task, or a budget"
+                "say how to weigh the tasks in one way: by name (samples, equal, decay:G), weights by task, or a budget"
             )
         if budget is not None:
             self._model.prefer_budget([(str(name), float(loss)) for name, loss in dict(budget).items()])
         elif weights:
             self._model.prefer_weights([(str(name), float(weight)) for name, weight in weights.items()])
         else:
-            self._model.prefer(word(preference))
+            self._model.prefer(setting(preference))
         return self
 
     def set_ridge(self, ridge, standardize=None):
         """Another ridge in hindsight, or `"auto"`, solved from the summaries. Returns the estimator."""
         learned(self)
-        standardize = self._model.facts()["standardize"] if standardize is None else bool(standardize)
-        self._model.set_ridge(word(ridge), standardize)
+        standardize = self._model.settings()["standardize"] if standardize is None else bool(standardize)
+        self._model.set_ridge(setting(ridge), standardize)
         return self
 
     def merge(self, other, prefix=None, tasks=None):
@@ -266,7 +313,7 @@ class Continual(BaseEstimator):
     # ---- files, pages, other runtimes ----
 
     def save(self, path, overwrite=None):
-        """Writes a model file, the same as the command line's, in one commit; all of it is written or nothing.
+        """Writes a model file, the same as the command line's, in one commit: completely or not at all.
 
         A file that this model was loaded from or last saved to is replaced if it still holds what this model has seen. Where
         another process or model has changed it since, nothing is written: `pmfcl.ModelChangedError` names the tasks and
@@ -274,7 +321,7 @@ class Continual(BaseEstimator):
 
         A file with a model that this one never came from is replaced, with a warning that names its tasks; so is the file of
         an estimator that was fitted from scratch since. `overwrite=False` refuses instead (`FileExistsError`),
-        `overwrite=True` replaces any model without a word.
+        `overwrite=True` replaces any model without a warning.
         """
         learned(self)
         try:
@@ -287,16 +334,16 @@ class Continual(BaseEstimator):
 
     def _take(self, model):
         """Becomes what a model file holds."""
-        facts = model.facts()
-        names = [name for name in self.get_params() if name in facts]
-        numbers = {name: float(facts[name]) for name in ("ridge",) if facts[name][0].isdigit()}
-        prefer = "samples" if facts["prefer"] == "chosen" else facts["prefer"]
-        self.set_params(**{**{name: facts[name] for name in names}, **numbers, "prefer": prefer})
+        facts, problem = model.facts(), model.problem()
+        found = {"loss": problem["spec"], **model.settings(), **problem["options"]}
+        if "weights" in facts:
+            found["prefer"] = "samples"
+        names = self.get_params()
+        self.set_params(**{name: parameter(value) for name, value in found.items() if name in names})
         self.n_features_in_ = len(facts["inputs"])
         if facts["inputs"] != self._feature_names():  # bare columns have none
             self.feature_names_in_ = np.array(facts["inputs"], dtype=object)
         self._model, self._columns = model, Columns.of(facts["origins"])
-        return facts
 
     @classmethod
     def load(cls, path):
@@ -305,7 +352,7 @@ class Continual(BaseEstimator):
 
     @classmethod
     def _of(cls, model, path):
-        if (model.facts().get("curvature") is not None) != cls._PREDICTS_CLASSES:
+        if model.problem()["predicts_classes"] != cls._PREDICTS_CLASSES:
             raise ValueError(
                 f"{path}: the model predicts {'numbers' if cls._PREDICTS_CLASSES else 'classes'}; use pmfcl.load"
             )
@@ -336,9 +383,12 @@ class Continual(BaseEstimator):
         return None
 
     def to_linear(self, dtype=None):
-        """A `torch.nn.Linear` with these parameters: predictions of a regression, scores of a classifier."""
+        """A `torch.nn.Linear` with these parameters: the linear predictor of a regression, scores of a classifier.
+
+        The predictor is the prediction itself, except for Poisson loss, where it is the logarithm of the rate.
+        """
         learned(self)
-        if self._model.facts()["basis"] != "linear":
+        if self._model.settings()["basis"] != "linear":
             raise ValueError("only a linear basis is one linear layer; export the model to ONNX instead")
         import torch
 

@@ -14,7 +14,7 @@ def number(value):
 def tasks(estimator):
     """A table of the newest tasks: what each has, and what is forgotten of it."""
     listed = estimator.tasks_
-    best = "best possible ≥" if estimator._model.facts()["loss"] == "logistic" else "best possible"
+    best = "best possible" if estimator._model.problem()["exact"] else "best possible ≥"
     head = ("task", "samples", "weight", "loss", best, "forgetting", "bound")
     rows = ["".join(f"<th style='{STYLE}'>{name}</th>" for name in head)]
     for task in listed[-SHOWN:]:

@@ -5,35 +5,41 @@ import warnings
 from sklearn.base import MultiOutputMixin, RegressorMixin
 
 from . import _core, _inputs
-from ._continual import Continual, fitted, learned
+from ._continual import Continual, fitted, learned, setting
 
 
 class ContinualRegressor(MultiOutputMixin, RegressorMixin, Continual):
-    """Least squares that is updated task by task and equals joint training on all rows, to rounding.
+    """A linear regression that is updated task by task; with squared loss it equals joint training on all rows, to rounding.
 
-    Minimises ``sum_t a_t L_t(w) + ridge/2 ||w||²``, ``L_t`` half the mean squared error on task t and ``a`` the
-    preference. With the default preference this is `sklearn.linear_model.Ridge(alpha=ridge * n_samples)` on all rows
-    seen so far, of which only summaries are kept.
+    Minimises ``sum_t a_t L_t(w) + ridge/2 ||w||²``, ``L_t`` the mean loss on task t and ``a`` the preference. With squared loss
+    and the default preference this is `sklearn.linear_model.Ridge(alpha=ridge * n_samples)` on all rows seen so far, of which
+    only summaries are kept. The other losses rest on quadratic bounds, and `forgetting_bound_` says how much was given up at
+    most.
 
     Parameters
     ----------
+    loss : "squared", "huber", "huber:DELTA", "poisson" or "poisson:CAP", default "squared"
+        Half the squared error; the same up to errors of DELTA and linear beyond, for targets with outliers; the Poisson
+        likelihood with a log link, for counts of 0 or more, whose predictions are rates. DELTA and CAP (the logarithm of the
+        largest rate) are settled by the first task where they are not given; `loss_` shows them.
     basis : str, default "linear"
         What inputs are mapped through: "linear", "poly:2", "log", "exp", "spline:8", "rbf:200", "rff:1024", "relu:2000",
         "ntk:256", options after commas ("rff:1024,gamma=0.1,seed=7").
     ridge : float, "auto" or "leave-one-task-out", default "auto"
-        Weight of ``||w||²/2`` beside the mean loss, intercept free. "auto" chooses it by generalised cross-validation from
-        the summaries; 0 is least squares of minimum norm.
+        Weight of ``||w||²/2`` relative to the mean loss, intercept free. "auto" chooses it from the summaries: for squared loss by
+        generalised cross-validation, for the others a standard normal prior of standardized coefficients. 0 is least squares
+        of minimum norm, for squared loss only.
     standardize : bool, default False
         Multiply the ridge by each feature's variance. "auto" always does.
     fit_intercept : bool, default True
         Whether there is a free intercept.
     memory : "ledger" or "compact", default "ledger"
-        One summary a task, or one of constant size in which tasks can no longer be told apart.
+        One summary per task, or one of constant size in which tasks are merged.
     accumulator : "qr" or "gram", default "qr"
         "gram" is faster and loses twice as many digits.
     prefer : "samples", "equal" or "decay:G", default "samples"
         How tasks are weighed: by their samples (joint training), all the same, or G times less with every newer task. Called
-        on a fitted model, it weighs them otherwise in hindsight: ``model.prefer("equal")``,
+        on a fitted model, it changes the weights in hindsight: ``model.prefer("equal")``,
         ``model.prefer({"a": 0.7, "b": 0.3})``, ``model.prefer(budget={"a": 0.02})`` (a may lose at most 0.02; a
         ``ValueError`` with the least that is possible where no weights keep it).
     threads : int, default None
@@ -43,7 +49,7 @@ class ContinualRegressor(MultiOutputMixin, RegressorMixin, Continual):
     ----------
     coef_, intercept_ : parameters on the columns of the basis, as scikit-learn shapes them.
     tasks_, forgetting_, forgetting_bound_, mean_forgetting_ : what each task has, and what was forgotten of it.
-    ridge_, preference_, n_samples_, rank_, state_bytes_ : facts about the current model.
+    loss_, ridge_, preference_, n_samples_, rank_, state_bytes_ : facts about the current model.
 
     Examples
     --------
@@ -64,6 +70,7 @@ class ContinualRegressor(MultiOutputMixin, RegressorMixin, Continual):
 
     def __init__(
         self,
+        loss="squared",
         basis="linear",
         ridge="auto",
         standardize=False,
@@ -73,6 +80,7 @@ class ContinualRegressor(MultiOutputMixin, RegressorMixin, Continual):
         prefer="samples",
         threads=None,
     ):
+        self.loss = loss
         self.basis = basis
         self.ridge = ridge
         self.standardize = standardize
@@ -82,21 +90,30 @@ class ContinualRegressor(MultiOutputMixin, RegressorMixin, Continual):
         self.prefer = prefer
         self.threads = threads
 
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        try:
+            tags.target_tags.positive_only = _core.problem(setting(self.loss), False)["nonnegative_targets"]
+        except ValueError:
+            pass  # `fit` reports a loss there is not
+        return tags
+
     def fit(self, X, y, sample_weight=None):
-        """Learns one task from scratch; what was learned before is gone."""
+        """Learns one task from scratch; what was learned before is discarded."""
         return self._learn(X, y, None, sample_weight, None, fresh=True)
 
     def partial_fit(self, X, y, task=None, classes=None, sample_weight=None, weight=None):
-        """Learns one more task; the model is then that of joint training on all tasks.
+        """Learns one more task.
 
         Parameters
         ----------
         X, y : rows and targets of the task.
         task : its name; by default the next of "task-1", "task-2", …
-        classes : there are none; the argument stands where `ContinualClassifier` has it.
+        classes : None; the argument is there for `ContinualClassifier`.
         sample_weight : weight of each row; a weight of 3 is the row three times, 0 is no row. P-values and intervals take all
-            weights for such copies, and there are none where the weights do not add up to a whole number.
-        weight : weight of the task beside the others, default 1.
+            weights as such copies, and there are none where the weights do not add up to a whole number, unless
+            `conflicts` and `predict_interval` are told that they are precisions.
+        weight : weight of the task relative to the others, default 1.
         """
         if classes is not None:
             raise ValueError("a regressor has no classes; ContinualClassifier does")
@@ -107,23 +124,21 @@ class ContinualRegressor(MultiOutputMixin, RegressorMixin, Continual):
         X = _inputs.rows(self, X, reset=fresh)
         y, flat, weights = self._targets(y, X, sample_weight)
         X, y, weights = kept(X, y, weights)
-        if fresh:
-            names = self._target_names(names, y.shape[1])
-            model = _core.Model.regression(self._feature_names(), names, self._settings())
-        else:
-            model = self._model
-        model.learn(self._name(task, fresh), X, y, weights, self._weight(weight))
+        model = self._new_model(self._target_names(names, y.shape[1])) if fresh else self._model
+        self._learn_task(model, self._name(task, fresh), X, y, weights, weight)
         if fresh:
             self._model, self._flat = model, flat
         return self
 
     def learn_summary(self, summary, task=None, weight=None):
-        """Learns a task that was summarized elsewhere (`Summary.from_data`), with the same intercept and a linear basis."""
+        """Learns a task that was summarized elsewhere (`Summary.from_data`), with the same intercept and a linear basis.
+
+        Only for squared loss: other losses look at the rows of a task several times.
+        """
         fresh = not self.__sklearn_is_fitted__()
         if fresh:
             self.n_features_in_ = summary.width - bool(self.fit_intercept)
-            names = self._target_names(None, summary.n_targets)
-            model = _core.Model.regression(self._feature_names(), names, self._settings())
+            model = self._new_model(self._target_names(None, summary.n_targets))
         else:
             model = self._model
         model.learn_summary(self._name(task, fresh), summary, [], self._weight(weight))
@@ -141,20 +156,22 @@ class ContinualRegressor(MultiOutputMixin, RegressorMixin, Continual):
         self._model.unlearn_rows(task, *kept(X, y, weights))
 
     def predict(self, X):
-        """Predicts: one number a row, or one for each target."""
+        """Predicts: one number per row, or one for each target. With Poisson loss these are rates."""
         learned(self)
         predicted = self._model.predict(_inputs.rows(self, X, reset=False))
         return predicted[:, 0] if self._flat else predicted
 
-    def predict_interval(self, X, level=0.95):
-        """Lower and upper ends of intervals that cover a new observation with probability `level`.
+    def predict_interval(self, X, level=0.95, weights="copies"):
+        """Lower and upper ends of intervals that cover a new observation of weight 1 with probability `level`.
 
-        They assume equal, independent noise, and that a sample weight counts copies of its row; with weights that do not add
-        up to a whole number there are none (ValueError). A row that varies in a column which is the same in all rows learned
-        has an interval without ends (infinite), with a warning.
+        They assume independent noise. `weights` says what sample weights are: with "copies" a weight of 3 stands for three rows of
+        equal noise, and weights that do not add up to a whole number are refused (ValueError); with "precision" it stands for one
+        row whose noise has a third of the variance. Other losses than squared have no intervals (ValueError). A row that varies in
+        a column which is the same in all rows learned has an interval without ends (infinite), with a warning.
         """
         learned(self)
-        low, high, unbounded, approximate = self._model.intervals(_inputs.rows(self, X, reset=False), level)
+        X = _inputs.rows(self, X, reset=False)
+        low, high, unbounded, approximate = self._model.intervals(X, level, setting(weights))
         if unbounded:
             warnings.warn(
                 f"{len(unbounded)} of {len(low)} rows have no interval (the first is row {unbounded[0]}): they vary in a "
@@ -182,9 +199,8 @@ class ContinualRegressor(MultiOutputMixin, RegressorMixin, Continual):
         return float(intercept[0]) if self._flat else intercept
 
     def _take(self, model):
-        facts = super()._take(model)
-        self._flat = len(facts["targets"]) == 1
-        return facts
+        super()._take(model)
+        self._flat = len(model.facts()["targets"]) == 1
 
 
 def kept(X, y, weights):

@@ -9,7 +9,7 @@ import numpy as np
 class History:
     """Loss and forgetting of task `t` after task `k`, at `[k, t]`; NaN where task `t` was still to come.
 
-    For logistic loss both are upper bounds. A gaussian loss is measured by the covariance of the model after task `k`.
+    For losses that are bounded (huber, poisson, logistic) both are upper bounds. A gaussian loss is measured by the covariance of the model after task `k`.
     """
 
     tasks: list[str]
@@ -21,8 +21,8 @@ class History:
 class Conflicts:
     """`forgetting[i, j]`: what task i loses in the joint model of i and j; `p_value`: whether that could be noise.
 
-    The test assumes equal, independent noise, and that a sample weight counts copies of its row. Where it gives no p-value the
-    cell is NaN and `reason[i][j]` says why in words; it is None elsewhere and on the diagonal, where there is nothing to test.
+    The test assumes independent noise, equal for rows of the same weight. Where it gives no p-value the cell is NaN and
+    `reason[i][j]` says why in words; it is None elsewhere and on the diagonal, where there is nothing to test.
     """
 
     tasks: list[str]

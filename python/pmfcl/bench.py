@@ -226,8 +226,8 @@ def overhead(repeats=400):
     model = ContinualRegressor(ridge=0.1, threads=1)
     features, column = [f"x{j}" for j in range(10)], y[:, None]
     calls = {
-        "_core.Model: a new model learns a task": lambda: _core.Model.regression(
-            features, ["y"], model._settings()
+        "_core.Model: a new model learns a task": lambda: _core.Model(
+            features, ["y"], "squared", {}, model._settings()
         ).learn("a", X, column, None, 1.0),
         "Summary.from_data": lambda: Summary.from_data(X, y, threads=1),
         "ContinualRegressor.fit": lambda: model.fit(X, y),

@@ -1,7 +1,7 @@
-"""Many clients, one model: rows stay where they are, summaries of them are added up.
+"""Many clients, one model: rows stay with the clients, summaries of them are added up.
 
 One round gives the model that pooling all rows of all clients would give. Nothing here sends anything: `Agreement.summarize`
-makes the bytes a client uploads, `Server.accept` takes them, over whatever transport there is (`pmfcl.flower` is one).
+makes the bytes a client uploads, `Server.accept` reads them, over any transport (`pmfcl.flower` is one).
 
 >>> from pmfcl import ContinualRegressor
 >>> from pmfcl.federated import Agreement, Server
@@ -20,8 +20,8 @@ from sklearn.base import clone
 from sklearn.utils.multiclass import unique_labels
 
 from . import _core, _inputs
-from ._classifier import ContinualClassifier
-from ._labels import Classes, name_of
+from ._classifier import ContinualClassifier, coded
+from ._labels import Classes
 from ._regressor import ContinualRegressor
 
 Refused = _core.RefusedError
@@ -37,7 +37,7 @@ def public_key(secret):
 
 
 class Receipt(NamedTuple):
-    """What became of an upload: `new` is False where the server had it already, number for number."""
+    """An upload that was accepted: `new` is False where the server had it already, number for number."""
 
     client: str
     step: int
@@ -99,25 +99,24 @@ class Agreement:
             names = [str(name) for name in features]
             template.n_features_in_ = len(names)
             template.feature_names_in_ = np.array(names, dtype=object)
-        settings = {**template._settings(), "memory": "ledger"}
         if isinstance(template, ContinualClassifier):
             if classes is None:
                 raise ValueError("name all classes: clients see some of them each")
             known = Classes()
             names = known.add(unique_labels(np.asarray(classes)))
-            target = template._target_names(None if targets is None else list(targets), 1)[0]
-            model = _core.Model.classification(template._feature_names(), target, settings, names)
+            target = template._target_names(None if targets is None else list(targets), 1)
+            model = template._new_model(target, names, memory="ledger")
             template._classes = known
         else:
             if classes is not None:
                 raise ValueError("a regressor has no classes; ContinualClassifier does")
             count = 1 if targets is None else len(targets)
             names = template._target_names(None if targets is None else list(targets), count)
-            model = _core.Model.regression(template._feature_names(), names, settings)
+            model = template._new_model(names, memory="ledger")
             template._flat = count == 1
         if rows is not None:
             rows = _inputs.rows(template, rows, reset=False)
-        self._core = _core.Agreement.found(model, rows)
+        self._core = _core.Agreement(model, rows)
         self._template = template
 
     @classmethod
@@ -126,7 +125,7 @@ class Agreement:
         agreement = cls.__new__(cls)
         agreement._core = _core.Agreement.from_bytes(bytes(data))
         model = agreement._core.model()
-        kind = ContinualClassifier if "curvature" in model.facts() else ContinualRegressor
+        kind = ContinualClassifier if model.problem()["predicts_classes"] else ContinualRegressor
         agreement._template = kind._of(model, "the agreement")
         del agreement._template._model
         return agreement
@@ -139,15 +138,20 @@ class Agreement:
         return (type(self).from_bytes, (self.to_bytes(),))
 
     def __eq__(self, other):
-        return isinstance(other, Agreement) and self.fingerprint == other.fingerprint
+        return isinstance(other, Agreement) and self.digest == other.digest
 
     def __hash__(self):
-        return hash(self.fingerprint)
+        return hash(self.digest)
+
+    @property
+    def digest(self):
+        """SHA-256 of everything a summary depends on: loss, basis, columns, classes."""
+        return self._core.digest
 
     @property
     def fingerprint(self):
-        """A number that differs where loss, basis, columns or classes differ."""
-        return self._core.fingerprint
+        """The first 64 bits of `digest` as a number."""
+        return int.from_bytes(self.digest[:8], "big")
 
     @property
     def width(self):
@@ -169,35 +173,33 @@ class Agreement:
         `form="diagonal"` sends 2m numbers instead of m²/2: the bound on forgetting stays, the model is no longer that of pooled
         rows. `numbers="single"` halves the bytes and keeps six digits.
         """
+        return self._core.summarize(str(client), step, *self._rows(X, y), form, numbers)
+
+    def _rows(self, X, y):
+        """Rows and targets as the core takes them."""
         X = _inputs.rows(self._template, X, reset=False)
         if isinstance(self._template, ContinualRegressor):
-            y, _, _ = self._template._targets(y, X, None)
-            return self._core.summarize(str(client), step, X, y, form, numbers)
-        labels, _ = self._template._labels(y, X, None)
-        values, codes = np.unique(labels, return_inverse=True)
-        codes = np.ascontiguousarray(codes, dtype=np.uint32)
-        names = [name_of(value) for value in values]
-        return self._core.summarize_classes(str(client), step, X, codes, names, form, numbers)
+            return X, self._template._targets(y, X, None)[0]
+        return X, coded(self._template._labels(y, X, None)[0], Classes())
 
     def summarize_private(self, client, step, X, y, *, epsilon, delta, clip_x, clip_y, account=None):
         """What `client` uploads for the rows of one step, with differential privacy: AdaSSP, see docs/privacy.md.
 
-        For any two tables that differ by one row, no outcome is likelier than `exp(epsilon)` times, but for `delta`. Features (after
+        For any two tables that differ by one row, no outcome is likelier than `exp(epsilon)` times, except for `delta`. Features (after
         the basis) are scaled down to a norm of `clip_x` and targets to `clip_y`; both must come from what is known of the columns, never
-        from the rows. `account`, a `PrivacyAccount`, adds up what was given away and refuses to pass its total. Numbers only.
+        from the rows. `account`, a `PrivacyAccount`, adds up what was given away and refuses to pass its total. Squared loss only.
         """
-        X = _inputs.rows(self._template, X, reset=False)
         if isinstance(self._template, ContinualClassifier):
             raise TypeError("noisy counts of classes do not add up; private updates are for numbers")
-        y, _, _ = self._template._targets(y, X, None)
+        X, y = self._rows(X, y)
         sent = self._core.summarize_private(
             str(client), step, X, y, (clip_x, clip_y), (float(epsilon), float(delta)), account
         )
         return Private(*sent[:2], tuple(sent[2]), float(epsilon), float(delta))
 
     def summary(self, X, y):
-        """The summary of rows under this agreement, for places that add summaries themselves. Not for "logistic"."""
-        return self._core.opened(self.summarize("summary", 0, X, y))
+        """The summary of rows under this agreement, for those who add summaries themselves. Squared and gaussian loss only."""
+        return self._core.summary(*self._rows(X, y))
 
     def update(self, client, step, summary):
         """The upload that stands for a summary made elsewhere under this agreement."""
@@ -205,7 +207,7 @@ class Agreement:
 
     def predict(self, sent, X):
         """Numbers or classes of rows under parameters the server sent (`Server.broadcast`)."""
-        out = self._core.decide(bytes(sent), _inputs.rows(self._template, X, reset=False))
+        out = self._core.answer(bytes(sent), _inputs.rows(self._template, X, reset=False))
         if isinstance(self._template, ContinualRegressor):
             return out[:, 0] if self._template._flat else out
         return self._template._classes.inside(self._core.model().classes())[out.argmax(axis=1)]
@@ -264,7 +266,7 @@ class Server:
         self._core = _core.FederatedServer(agreement._core, path, rules)
 
     def accept(self, update):
-        """Takes an upload. Raises `Refused`, with the client's name as `client`, and is then what it was."""
+        """Accepts an upload. Raises `Refused`, with the client's name as `client`; the server is then unchanged."""
         return Receipt(*self._core.accept(bytes(update)))
 
     def held(self):
@@ -272,7 +274,7 @@ class Server:
         return [Held(*line) for line in self._core.updates()]
 
     def remove(self, client, step=None):
-        """Takes a client out, or one of its steps, as if it had never been there; returns how many uploads went."""
+        """Removes a client, or one of its steps, as if it had never been there; returns how many uploads were removed."""
         if step is None:
             return self._core.remove_client(str(client))
         return int(self._core.remove(str(client), step))

@@ -153,4 +153,4 @@ def conflicts(model, axes=None):
 
 def _exact(model):
     """Whether losses are values and not bounds."""
-    return model._model.facts()["loss"] != "logistic"
+    return model._model.problem()["exact"]

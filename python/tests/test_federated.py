@@ -124,7 +124,7 @@ def test_bad_uploads_are_refused_by_name_and_change_nothing():
     flipped[60] ^= 1
     bad = {
         "not an update": b"nonsense" * 20,
-        "check number": bytes(flipped),
+        "checksum": bytes(flipped),
         "takes": good * 20,
         "roster": agreement.summarize("east", 0, *rows(2)),
         "at least 10": agreement.summarize("south", 0, *rows(2, n=9)),
@@ -135,7 +135,7 @@ def test_bad_uploads_are_refused_by_name_and_change_nothing():
     for text, upload in bad.items():
         with pytest.raises(Refused, match=text) as refused:
             server.accept(upload)
-        named = {"not an update": None, "check number": None, "takes": None, "already": "north", "roster": "east"}
+        named = {"not an update": None, "checksum": None, "takes": None, "already": "north", "roster": "east"}
         assert refused.value.client == named.get(text, "south")
     assert server.broadcast() == before
     X, y = rows(3)

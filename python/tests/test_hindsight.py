@@ -5,11 +5,24 @@ import re
 import numpy as np
 import pytest
 from conftest import learned, stacked
-from pmfcl import ContinualClassifier, ContinualRegressor
+from pmfcl import ContinualClassifier, ContinualRegressor, Summary
+from scipy import stats
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression
 
-FIELDS = {"name", "samples", "rank", "weight", "bytes", "loss", "min_loss", "forgetting", "bound", "guaranteed"}
+FIELDS = {
+    "name",
+    "samples",
+    "rank",
+    "weight",
+    "bytes",
+    "loss",
+    "min_loss",
+    "forgetting",
+    "bound",
+    "guaranteed",
+    "outcome",
+}
 
 
 def half_mse(model, X, y):
@@ -244,6 +257,54 @@ def test_missing_p_values_and_intervals_are_explained(rng):
     with pytest.warns(UserWarning, match=r"1 of 2 rows have no interval \(the first is row 1\)"):
         low, high = flat.predict_interval(np.array([[1.0, 0.0], [1.0, 1.0]]))
     assert np.isfinite([low[0], high[0]]).all() and (low[1], high[1]) == (-np.inf, np.inf)
+
+
+def test_weights_are_copies_or_precisions_as_is_said(rng):
+    tasks = []
+    for n in (25, 40):
+        X, w = rng.normal(size=(n, 2)), rng.uniform(0.2, 4.0, size=n)
+        tasks.append((X, X @ [1.0, 2.0] + rng.normal(size=n) / np.sqrt(w), w))
+    tasks[0][2][:2] = 0.0  # no rows
+    model = ContinualRegressor(ridge=0.0)
+    for k, (X, y, w) in enumerate(tasks):
+        model.partial_fit(X, y, task=f"t{k}", sample_weight=w)
+
+    def least_squares(tasks):
+        X, y, w = (np.concatenate(parts) for parts in zip(*tasks, strict=True))
+        X = np.c_[np.ones(len(X)), X]
+        theta = np.linalg.solve(X.T @ (w[:, None] * X), X.T @ (w * y))
+        return X, w, theta, np.sum(w * (y - X @ theta) ** 2), np.sum(w > 0)
+
+    X, w, theta, squares, rows = least_squares(tasks)
+    new = np.c_[np.ones(5), rng.normal(size=(5, 2))]
+    spread = 1 + np.einsum("ij,jk,ik->i", new, np.linalg.inv(X.T @ (w[:, None] * X)), new)
+    reach = stats.t.ppf(0.975, rows - 3) * np.sqrt(squares / (rows - 3) * spread)
+    low, high = model.predict_interval(new[:, 1:], weights="precision")
+    np.testing.assert_allclose(low, new @ theta - reach, rtol=1e-9)
+    np.testing.assert_allclose(high, new @ theta + reach, rtol=1e-9)
+    alone = [least_squares([task]) for task in tasks]
+    within, freedom = sum(fit[3] for fit in alone), rows - 6
+    f = (squares - within) / 3 / (within / freedom)
+    conflicts = model.conflicts(weights="precision")
+    assert conflicts.p_value[0, 1] == pytest.approx(stats.f.sf(f, 3, freedom), rel=1e-9)
+    assert conflicts.reason == [[None, None], [None, None]]
+    assert "weights: precision" in model.conflicts().reason[0][1]
+    with pytest.raises(ValueError, match="weights: precision"):
+        model.predict_interval(new[:, 1:], weights="copies")
+    # Ones are both.
+    plain = learned(ContinualRegressor(), [task[:2] for task in tasks])
+    for either in ("copies", "precision"):
+        np.testing.assert_allclose(
+            plain.predict_interval(new[:, 1:], weights=either), plain.predict_interval(new[:, 1:]), rtol=1e-12
+        )
+        np.testing.assert_allclose(plain.conflicts(weights=either).p_value, plain.conflicts().p_value, rtol=1e-12)
+    for call in (lambda: model.conflicts(weights="some"), lambda: model.predict_interval(new[:, 1:], weights="some")):
+        with pytest.raises(ValueError, match="weights: `some` is none of copies, precision"):
+            call()
+    # A summary made elsewhere does not say of how many rows.
+    given = ContinualRegressor().learn_summary(Summary.from_data(*tasks[1]), task="a")
+    with pytest.raises(ValueError, match="number of rows"):
+        given.predict_interval(new[:, 1:], weights="precision")
 
 
 def test_the_front_of_copies_is_one_point(rng):

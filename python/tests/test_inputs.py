@@ -1,6 +1,8 @@
 """Arrays, frames, tables: whatever users have, without a copy where there need be none."""
 
+import copy
 import ctypes
+import pickle
 import signal
 import threading
 import time
@@ -140,6 +142,64 @@ def test_other_threads_go_on_meanwhile(rng):
     thread.join()
     # Held all the time, the lock would let the other thread in once at most.
     assert sum(start < at < end for at in ticks) > 3
+
+
+def unsolved(rng):
+    """A model with tasks that nobody has asked for anything yet; a solution takes some tenths of a second."""
+    model = ContinualRegressor(basis="rff:300,gamma=0.1,seed=1", threads=1)
+    for _ in range(6):
+        X = rng.normal(size=(200, 5))
+        model.partial_fit(X, np.sin(X).sum(axis=1) + rng.normal(size=200))
+    assert not model._model.facts()["solved"]
+    return model
+
+
+def test_eight_threads_ask_an_unsolved_model(rng):
+    model, X = unsolved(rng), rng.normal(size=(50, 5))
+    expected = copy.deepcopy(model).predict(X)
+    start, answers = threading.Barrier(8), []
+
+    def ask():
+        start.wait()
+        answers.append(model.predict(X).tobytes())
+
+    threads = [threading.Thread(target=ask) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert answers == [expected.tobytes()] * 8
+    assert model._model.facts()["solved"]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda model, X: model.predict(X),
+        lambda model, X: model.predict_interval(X),
+        lambda model, X: model.coef_,
+        lambda model, X: model.ridge_,
+        lambda model, X: model.tasks_,
+        lambda model, X: model.mean_forgetting_,
+        lambda model, X: model.history(),
+        lambda model, X: model.conflicts(),
+        lambda model, X: model.pareto_front("task-1", "task-2", points=10),
+        lambda model, X: model.prefer(budget={"task-1": 10.0}),
+        lambda model, X: model.export(),
+        lambda model, X: model.report(),
+        lambda model, X: pickle.dumps(model),
+    ],
+)
+def test_whoever_solves_lets_other_threads_go_on(rng, call):
+    model, X = unsolved(rng), rng.normal(size=(50, 5))
+    ticks = 0
+    thread = threading.Thread(target=call, args=(model, X))
+    thread.start()
+    while thread.is_alive():
+        ticks += 1
+        time.sleep(0.001)
+    # Held all the time, the lock would let this thread in once at most.
+    assert ticks > 3
 
 
 def test_ctrl_c_is_heard_and_leaves_the_model_as_it_was(rng):

@@ -18,12 +18,15 @@ from onnx.reference import ReferenceEvaluator
 from safetensors import safe_open
 
 ROOT = Path(__file__).resolve().parents[2]
+LOSSES = {"squared", "huber", "poisson", "gaussian", "logistic"}
 BASES = {"linear", "poly", "log", "exp", "power", "spline", "rbf", "rff", "relu", "ntk"}
 # Both sides round once for each of some hundred operations; in the sums of scores terms are up to 100 times the result,
 # and results as small as 1/100 of their column are compared with it.
 TOLERANCE = 1e-11
 # Two probabilities this close may swap places.
 TIE = 1e-9
+# Below this, doubles lose digits.
+TINY = 1e-300
 
 
 @pytest.fixture(scope="session")
@@ -35,6 +38,7 @@ def cases(tmp_path_factory):
     subprocess.run([*command, str(directory)], cwd=ROOT, check=True)
     found = {path.name: Case(path) for path in sorted(directory.iterdir())}
     assert {case.facts["basis"] for case in found.values()} == BASES
+    assert {case.json["loss"].partition(":")[0] for case in found.values()} == LOSSES
     return found
 
 
@@ -83,6 +87,10 @@ def compare(case, found):
     """The largest difference between numbers; labels must agree but for ties."""
     expected = case.expected()
     assert found.keys() == expected.keys()
+    if case.json.get("link") == "exp":
+        # What is an absolute error of the linear predictor is a relative one of its exponential.
+        found, expected = (np.log(values["Y"].clip(min=TINY)) for values in (found, expected))
+        return difference(found, expected, 1.0)
     if "Y" in expected:
         # A target near 0 is a difference of larger numbers: its size is that of the column. Units may be dead.
         return difference(found["Y"], expected["Y"], 1e-2 * np.median(np.abs(expected["Y"]), axis=0).clip(min=1e-3))
@@ -117,7 +125,9 @@ def test_onnxruntime_answers_as_pmfcl_does(cases, capsys):
 def test_the_reference_evaluator_agrees(cases):
     """Another reader of the same files: no answer rests on what onnxruntime makes of them."""
     for name, case in cases.items():
-        if name.endswith(("squared-1-origin", "squared-four-absent", "gaussian-four-absent", "logistic-two")):
+        if name.endswith(
+            ("squared-1-origin", "huber-1", "poisson-1", "squared-four-absent", "gaussian-four-absent", "logistic-two")
+        ):
             runner = ReferenceEvaluator(str(case.path / "model.onnx"))
             found = dict(zip(runner.output_names, runner.run(None, case.feeds()), strict=True))
             assert compare(case, found) <= TOLERANCE, name
@@ -165,7 +175,9 @@ def test_the_full_checker_accepts_every_model(cases):
 
 def test_an_older_opset_says_the_same(cases):
     for name, case in cases.items():
-        if name.endswith(("squared-3", "gaussian-four-absent", "squared-four-absent", "logistic-two")):
+        if name.endswith(
+            ("squared-3", "huber-1", "poisson-1", "gaussian-four-absent", "squared-four-absent", "logistic-two")
+        ):
             old = case.path / "model-19.onnx"
             model = onnx.load(old)
             onnx.checker.check_model(model, full_check=True)
@@ -224,7 +236,9 @@ def test_metadata_names_columns_and_outputs(cases):
         assert json.loads(facts["texts"]) == texts
         names = "targets" if "targets" in case.json else "classes"
         assert json.loads(facts[names]) == case.json[names]
-        assert facts["basis"] == case.json["basis"]
+        for key in ("basis", "loss", "link"):
+            assert facts.get(key) == case.json.get(key)
+        assert ("link" in facts) == ("targets" in facts)
         assert all(name in model.doc_string for name in numbers)
 
 
@@ -291,7 +305,7 @@ def splines(x, count, lo, hi):
 def conclude(case, scores):
     """Outputs from scores, by the rule the file names."""
     if "targets" in case.json:
-        return {"Y": scores}
+        return {"Y": {"identity": lambda eta: eta, "exp": np.exp}[case.json["link"]](scores)}
     classes, rule = np.array(case.json["classes"]), case.json["probabilities"]
     if scores.shape[1] < len(classes):
         scores = np.concatenate([np.zeros_like(scores), scores], axis=1)
@@ -333,5 +347,18 @@ def test_json_and_safetensors_hold_the_same_numbers(cases):
         for key in ("inputs", "features", "targets", "classes", "absent", "probabilities"):
             assert (key in facts) == (key in case.json)
             assert key not in facts or json.loads(facts[key]) == case.json[key]
-        for key in ("name", "loss", "basis", "producer"):
-            assert facts[key] == case.json[key]
+        for key in ("name", "loss", "basis", "producer", "link"):
+            assert facts.get(key) == case.json.get(key)
+        assert ("link" in facts) == ("targets" in facts)
+
+
+def test_losses_are_named_with_their_parameters(cases):
+    """What the first task settled is named too: the cap of poisson."""
+    for name, case in cases.items():
+        loss, _, parameter = case.json["loss"].partition(":")
+        if "huber-1" in name:
+            assert (loss, parameter) == ("huber", "1.5")
+        elif "poisson-1" in name:
+            assert loss == "poisson" and float(parameter) > 2
+        elif loss in ("squared", "gaussian", "logistic"):
+            assert parameter == ""

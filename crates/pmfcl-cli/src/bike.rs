@@ -4,7 +4,7 @@ use std::io::Read as _;
 
 use anyhow::{Context as _, Result, bail};
 
-const PACKED: &[u8] = include_bytes!("../../../data/bike_hourly.csv.gz");
+const PACKED: &[u8] = include_bytes!("../data/bike_hourly.csv.gz");
 
 /// Text columns and the categories they hold, one column of zeros and ones for each.
 const CATEGORIES: [(&str, &[&str]); 3] = [

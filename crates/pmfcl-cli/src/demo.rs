@@ -6,18 +6,16 @@ use anyhow::{Context as _, Result, bail};
 use clap::{Args, Parser as _};
 use pmfcl::pareto::PairFront;
 use pmfcl::report::{conflict, continual};
-use pmfcl::{Learner, Rows, Settings, Theta};
+use pmfcl::{Learner, Problem, Rows, Settings, TaskRows, Theta};
 use pmfcl_file::{Access, Model, Store};
-use pmfcl_lab::Table;
 use pmfcl_plot::{
     Axis, CellText, Chart, Dash, Front, Grid, HeatMap, Lines, Mark, Ramp, Series, Theme, png,
 };
 use serde_json::json;
 
 use crate::bike::{self, Part, Quarter};
-use crate::output::write;
-use crate::terminal::{print, voice};
 use crate::{Cli, Command};
+use pmfcl_terminal::{Table, print, verbosity, write};
 
 /// Learn two years of bike rentals quarter by quarter, and see what is not forgotten.
 #[derive(Debug, Args)]
@@ -55,7 +53,7 @@ impl Demo {
         store.load(&mut learned)?;
         let story = Story::tell(&quarters, &learned, &predicted)?;
         let pictures = story.draw(&self.out)?;
-        if voice().json {
+        if verbosity().json {
             return print(&format!("{:#}\n", story.json(&pictures, &report)));
         }
         print(&story.text(&pictures, &report))
@@ -107,7 +105,7 @@ impl Desk {
 
 /// Runs a command as if it had been typed, and shows it.
 fn run(arguments: &[String]) -> Result<()> {
-    if !voice().json && !voice().quiet {
+    if !verbosity().json && !verbosity().quiet {
         let shown: Vec<&str> = arguments.iter().map(String::as_str).collect();
         print(&format!("\n$ pmfcl {}\n", folded(&shown)))?;
     }
@@ -119,9 +117,9 @@ fn run_unseen(arguments: &[String]) -> Result<()> {
     let whole = std::iter::once("pmfcl").chain(arguments.iter().map(String::as_str));
     match Cli::try_parse_from(whole)?.command {
         // Their documents are not the demo's.
-        Command::Learn(c) => c.learn().map(|done| done.tell()),
+        Command::Learn(c) => c.learn().map(|done| done.print()),
         Command::Predict(c) => c.run(),
-        Command::Verify(c) if voice().json => c.check().map(|_| ()),
+        Command::Verify(c) if verbosity().json => c.check().map(|_| ()),
         Command::Verify(c) => c.run(),
         Command::Report(c) => c.write().map(|_| ()),
         other => bail!("the demo has no use for {other:?}"),
@@ -163,18 +161,18 @@ impl<'a> Story<'a> {
     fn tell(quarters: &[Quarter], model: &'a Model, predicted: &[Vec<f64>]) -> Result<Self> {
         let d = bike::width();
         // The same again in memory, for the models on the way.
-        let mut learner = Learner::new(Settings::default())?;
+        let mut learner = Learner::new(Problem::squared(), Settings::default())?;
         let mut over_time = Vec::new();
-        let mut newest = Learner::new(Settings::default())?;
+        let mut newest = Learner::new(Problem::squared(), Settings::default())?;
         for (k, quarter) in quarters.iter().enumerate() {
             learn(&mut learner, &quarter.name, &quarter.train)?;
             // Fine-tuning to convergence: the linear model that fits the newest rows best.
-            newest = Learner::new(Settings::default())?;
+            newest = Learner::new(Problem::squared(), Settings::default())?;
             learn(&mut newest, &quarter.name, &quarter.train)?;
             let so_far = &quarters[..=k];
             over_time.push([pooled_rmse(&learner, so_far)?, pooled_rmse(&newest, so_far)?]);
         }
-        let mut joint = Learner::new(Settings::default())?;
+        let mut joint = Learner::new(Problem::squared(), Settings::default())?;
         let mut all = Part::default();
         for quarter in quarters {
             all.x.extend_from_slice(&quarter.train.x);
@@ -192,9 +190,9 @@ impl<'a> Story<'a> {
         }
         Ok(Self {
             names: quarters.iter().map(|q| q.name.clone()).collect(),
-            history: continual::history(model.learner())?,
-            last_only: reordered(&newest.model()?.theta, model)?,
-            learner: model.learner(),
+            history: continual::history(&model.learner)?,
+            last_only: reordered(&newest.solution()?.theta, model)?,
+            learner: &model.learner,
             errors,
             over_time,
             gap,
@@ -294,7 +292,10 @@ impl<'a> Story<'a> {
 
     fn conflict(&self) -> Option<conflict::ChowTest> {
         let tasks = self.learner.summaries()?;
-        conflict::chow(tasks.iter(), self.learner.settings().accumulator).ok()?.into_iter().next()
+        conflict::chow(tasks.iter().map(|task| &**task), self.learner.settings().accumulator)
+            .ok()?
+            .into_iter()
+            .next()
     }
 
     fn draw(&self, directory: &Path) -> Result<Vec<PathBuf>> {
@@ -351,8 +352,10 @@ impl<'a> Story<'a> {
     /// The front between the first and the last quarter.
     fn front(&self) -> Result<Chart> {
         let (first, last) = (self.names[0].clone(), self.names[self.names.len() - 1].clone());
-        let (a, b) = (self.learner.summary(&first)?, self.learner.summary(&last)?);
-        let front = PairFront::penalized(a, b, true, self.learner.model()?.penalty)?;
+        let summary =
+            |name: &str| Ok::<_, pmfcl::Error>(&self.learner.task_summary(name)?.quadratic);
+        let (a, b) = (summary(&first)?, summary(&last)?);
+        let front = PairFront::penalized(a, b, true, self.learner.solution()?.penalty)?;
         let at = |p: pmfcl::pareto::FrontPoint| (p.loss_a, p.loss_b);
         let of = |theta: &Theta| -> Result<(f64, f64)> { Ok((a.loss(theta)?, b.loss(theta)?)) };
         let points = front.points(120).into_iter().map(at);
@@ -363,7 +366,7 @@ impl<'a> Story<'a> {
             y: Axis::linear(format!("loss of {last} (rentals²/2)")),
             curves: vec![Series::new("Pareto front of the two", points)],
             marks: vec![
-                Mark::new("pmfcl, all eight quarters", of(&self.learner.model()?.theta)?),
+                Mark::new("pmfcl, all eight quarters", of(&self.learner.solution()?.theta)?),
                 Mark::new(format!("fine-tuned on {last}"), of(&self.last_only)?),
                 Mark::new("knee", at(front.knee())),
                 Mark::new("equal forgetting", at(front.equal_forgetting())),
@@ -386,7 +389,8 @@ fn reordered(theta: &Theta, model: &Model) -> Result<Theta> {
 }
 
 fn learn(learner: &mut Learner, name: &str, part: &Part) -> Result<()> {
-    learner.learn(name, Rows::new(&part.x, bike::width())?, Rows::new(&part.y, 1)?)?;
+    let rows = TaskRows::new(Rows::new(&part.x, bike::width())?, Rows::new(&part.y, 1)?);
+    learner.learn(name, rows, 1.0)?;
     Ok(())
 }
 

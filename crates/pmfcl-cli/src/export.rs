@@ -5,11 +5,9 @@ use std::path::PathBuf;
 use anyhow::{Result, bail};
 use clap::Args;
 use pmfcl_export::{Exported, Input as ExportInput, json as to_json, onnx, safetensors};
-use pmfcl_file::{Access, Input, Learned, Store};
+use pmfcl_file::{Access, Input, Store};
+use pmfcl_terminal::{answer, ending_in, ending_of, write};
 use serde_json::json;
-
-use crate::output::{ending_in, ending_of, write};
-use crate::terminal::answer;
 
 /// The files a model can be exported to.
 const EXPORTS: &[&str] = &[".onnx", ".safetensors", ".json"];
@@ -47,21 +45,10 @@ impl Export {
             .collect();
         let name =
             self.model.file_stem().map_or_else(String::new, |s| s.to_string_lossy().into_owned());
-        let Some(design) = model.learner().design() else {
+        if model.learner.records().is_empty() {
             bail!("{}: the model has learned nothing yet", self.model.display());
-        };
-        let exported = match &model.learned {
-            Learned::Regression(learner) => Exported::regression(
-                &name,
-                &inputs,
-                design,
-                &learner.model()?.theta,
-                &model.schema.targets,
-            )?,
-            Learned::Classification(classifier) => {
-                Exported::classification(&name, &inputs, classifier)?
-            }
-        };
+        }
+        let exported = Exported::of(&name, &inputs, &model.learner, &model.schema.targets)?;
         let bytes = match ending_of(&self.output, EXPORTS) {
             Some(".safetensors") => safetensors(&exported)?,
             Some(".json") => to_json(&exported)?.into_bytes(),

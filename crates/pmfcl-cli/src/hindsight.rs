@@ -1,25 +1,22 @@
-//! `pmfcl prefer` and `pmfcl unlearn`: changing one's mind without the data.
+//! `pmfcl prefer`, `pmfcl set` and `pmfcl unlearn`: changes in hindsight, without the data.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
-use pmfcl::{Error, MemoryKind, Preference, Ridge};
-use pmfcl_file::{Access, Change, Learned, Store, Word};
+use pmfcl::{Error, Learner, MemoryKind, Preference, Ridge};
+use pmfcl_file::{Access, Store};
 use pmfcl_ingest::{Wish, summarize_again};
-use pmfcl_lab::Table;
 
-use crate::data::{Reading, expand};
 use crate::show::{document, task_reports};
-use crate::terminal::{answer, cut, maybe, short};
+use pmfcl_terminal::{Reading, Table, answer, cut, expand, maybe, short};
 
-/// Weigh the tasks otherwise, in hindsight; or choose another ridge.
+/// Weigh the tasks otherwise, in hindsight.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   pmfcl prefer sales.pmf north=0.7 south=0.3
   pmfcl prefer sales.pmf --equal
-  pmfcl prefer sales.pmf --budget north=0.02     (north may lose at most 0.02)
-  pmfcl prefer sales.pmf --ridge 0.1")]
+  pmfcl prefer sales.pmf --budget north=0.02     (north may lose at most 0.02)")]
 pub(crate) struct Prefer {
     /// The model file.
     model: PathBuf,
@@ -39,56 +36,26 @@ pub(crate) struct Prefer {
     /// refused with the least the task can lose.
     #[arg(long, value_name = "TASK=LOSS", value_delimiter = ',', group = "way")]
     budget: Vec<String>,
-    /// Another ridge.
-    #[arg(long, value_name = "X|auto", value_parser = <Ridge as Word>::parse)]
-    ridge: Option<Ridge>,
 }
 
 impl Prefer {
     pub(crate) fn run(&self) -> Result<()> {
-        let (mut store, mut model) = Store::open(&self.model, Access::Write)?;
-        store.load(&mut model)?;
-        let before = task_reports(&model)?;
         let preference = self.preference()?;
         let budgets = pairs(&self.budget)?;
-        if preference.is_none() && budgets.is_empty() && self.ridge.is_none() {
+        if preference.is_none() && budgets.is_empty() {
             bail!(
-                "say how to weigh the tasks: TASK=WEIGHT …, --samples, --equal, --decay G, --budget TASK=LOSS, or --ridge X"
+                "say how to weigh the tasks: TASK=WEIGHT …, --samples, --equal, --decay G, or --budget TASK=LOSS"
             );
         }
-        // The ridge first: budgets are kept under the one that the model will have.
-        if let Some(ridge) = self.ridge {
-            let standardize = model.learner().settings().standardize;
-            match &mut model.learned {
-                Learned::Regression(learner) => {
-                    learner.set_ridge(ridge, standardize).map(|_| ())?;
-                }
-                Learned::Classification(classifier) => classifier.set_ridge(ridge, standardize)?,
+        change(&self.model, |learner| {
+            if let Some(preference) = preference {
+                learner.prefer(preference)?;
             }
-        }
-        if let Some(preference) = preference {
-            match &mut model.learned {
-                Learned::Regression(learner) => learner.prefer(preference).map(|_| ())?,
-                Learned::Classification(classifier) => classifier.prefer(preference)?,
+            if !budgets.is_empty() {
+                learner.prefer_budgets(&budgets)?;
             }
-        }
-        if !budgets.is_empty() {
-            match &mut model.learned {
-                Learned::Regression(learner) => learner.prefer_budgets(&budgets).map(|_| ())?,
-                Learned::Classification(classifier) => classifier.prefer_budgets(&budgets)?,
-            }
-        }
-        store.commit(&mut model, Change::Solution)?;
-        let after = task_reports(&model)?;
-        let mut table = Table::new(
-            &format!("{}: what the change does", self.model.display()),
-            &["task", "weight before", "after", "forgetting before", "after"],
-        );
-        for (a, b) in before.iter().zip(&after) {
-            let lost = |t: &pmfcl::TaskReport| maybe(t.forgetting.or(t.bound));
-            table.row([cut(&a.name, 20), short(a.weight), short(b.weight), lost(a), lost(b)]);
-        }
-        answer(&document(&model, &after), &table.text())
+            Ok(())
+        })
     }
 
     fn preference(&self) -> Result<Option<Preference>> {
@@ -106,6 +73,48 @@ impl Prefer {
         }
         Ok(Some(Preference::Chosen(pairs(&self.weights)?)))
     }
+}
+
+/// Change a setting of a model in hindsight.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  pmfcl set sales.pmf --ridge 0.1
+  pmfcl set sales.pmf --ridge auto")]
+pub(crate) struct Set {
+    /// The model file.
+    model: PathBuf,
+    /// (X/2)·‖θ‖² on the mean loss, intercept free; auto chooses it from the summaries, 0 is minimum norm.
+    #[arg(long, value_name = "X|auto", required = true)]
+    ridge: Ridge,
+}
+
+impl Set {
+    pub(crate) fn run(&self) -> Result<()> {
+        change(&self.model, |learner| {
+            let standardize = learner.settings().standardize;
+            Ok(learner.set_ridge(self.ridge, standardize)?)
+        })
+    }
+}
+
+/// Changes a model, writes it with its new solution, and prints what the change does to the tasks.
+fn change(path: &Path, change: impl FnOnce(&mut Learner) -> Result<()>) -> Result<()> {
+    let (mut store, mut model) = Store::open(path, Access::Write)?;
+    store.load(&mut model)?;
+    let before = task_reports(&model)?;
+    change(&mut model.learner)?;
+    model.learner.solution()?;
+    store.commit(&mut model)?;
+    let after = task_reports(&model)?;
+    let mut table = Table::new(
+        &format!("{}: what the change does", path.display()),
+        &["task", "weight before", "after", "forgetting before", "after"],
+    );
+    for (a, b) in before.iter().zip(&after) {
+        let lost = |t: &pmfcl::TaskReport| maybe(t.forgetting.or(t.bound));
+        table.row([cut(&a.name, 20), short(a.weight), short(b.weight), lost(a), lost(b)]);
+    }
+    answer(&document(&model, &after), &table.text())
 }
 
 /// `TASK=NUMBER` pairs; the last `=` counts, so that names may hold one.
@@ -142,7 +151,7 @@ pub(crate) struct Unlearn {
 impl Unlearn {
     pub(crate) fn run(&self) -> Result<()> {
         let (mut store, mut model) = Store::open(&self.model, Access::Write)?;
-        if !self.data.is_empty() && model.learner().settings().memory == MemoryKind::Ledger {
+        if !self.data.is_empty() && model.learner.settings().memory == MemoryKind::Ledger {
             bail!(
                 "{0}: the model keeps the summary of every task (--memory ledger), and rows cannot be removed from one yet; `pmfcl unlearn {0} {1}` without --data removes the whole task `{1}`",
                 self.model.display(),
@@ -151,12 +160,9 @@ impl Unlearn {
         }
         store.load(&mut model)?;
         if self.data.is_empty() {
-            let done = match &mut model.learned {
-                Learned::Regression(learner) => learner.unlearn(&self.task),
-                Learned::Classification(classifier) => classifier.unlearn(&self.task),
-            };
+            let done = model.learner.unlearn(&self.task);
             done.map_err(|error| match error {
-                Error::Unsupported { .. } if model.learner().is_folded() => anyhow::anyhow!(
+                Error::Unsupported { .. } if model.learner.is_folded() => anyhow::anyhow!(
                     "compact memory has merged `{0}` with the other tasks; give its rows once more: pmfcl unlearn {1} {0} --data FILE",
                     self.task,
                     self.model.display()
@@ -170,17 +176,15 @@ impl Unlearn {
             }
             let files = self.reading.files(paths)?;
             let summary = summarize_again(&model, &files, &Wish::default())?;
-            match &mut model.learned {
-                Learned::Regression(learner) => learner.unlearn_summary(&self.task, &summary)?,
-                Learned::Classification(classifier) => {
-                    classifier.unlearn_summary(&self.task, &summary)?;
-                }
-            }
+            model.learner.unlearn_summary(&self.task, &summary)?;
         }
-        store.commit(&mut model, Change::All)?;
+        if !model.learner.records().is_empty() {
+            model.learner.solution()?;
+        }
+        store.commit(&mut model)?;
         let tasks = task_reports(&model)?;
         // A category or class of this task alone is an input that counts for nothing now.
-        let named = model.schema.has_text() || model.classifier().is_some();
+        let named = model.schema.has_text() || model.learner.problem().predicts_classes();
         let words = format!(
             "unlearned {}: {} tasks are left; {} no longer holds anything of its rows{}\n",
             self.task,

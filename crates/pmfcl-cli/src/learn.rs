@@ -5,20 +5,17 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use clap::Args;
-use pmfcl::classify::Scheme;
-use pmfcl::loss::logistic::Curvature;
+use pmfcl::problem::{Curvature, Scheme};
 use pmfcl::{
-    Accumulator, Basis, ClassLoss, Classifier, ClassifierSettings, Learner, MemoryKind, Preference,
-    Ridge, Settings,
+    Accumulator, Basis, ClassList, Learner, MemoryKind, Preference, Problem, Ridge, Settings,
 };
-use pmfcl_file::{Access, Change, Learned, Model, Store, Word};
-use pmfcl_ingest::{
-    Files, IngestError, Learning, Plan, Step, Wish, choose_columns, learn_prepared, prepare,
+use pmfcl_file::{Access, Model, Store};
+use pmfcl_ingest::{Files, Ingest, Learning, Step, Wish, choose_columns};
+use pmfcl_terminal::{
+    Progress, Reading, answer, bytes, closed_pipe, detail, expand, grouped, note, note_index,
+    print_text, short, task_name, verbosity,
 };
 use serde_json::{Value, json};
-
-use crate::data::{Reading, expand, note_index, task_name};
-use crate::terminal::{Progress, answer, closed_pipe, detail, grouped, note, print, short, voice};
 
 /// Learn data files, each as a task. Creates MODEL if there is none.
 #[derive(Debug, Args)]
@@ -69,16 +66,16 @@ pub(crate) struct Learn {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "At creation")]
 pub(crate) struct Creation {
-    /// squared, logistic (softmax for several classes) or gaussian (LDA). By default gaussian for text
-    /// targets, squared for numbers.
-    #[arg(long, value_name = "LOSS", value_parser = <ClassLoss as Word>::parse)]
-    loss: Option<ClassLoss>,
+    /// squared, huber[:DELTA] or poisson[:CAP] for numbers; gaussian (LDA), logistic (softmax for several
+    /// classes) or squared for classes. By default gaussian for text targets, squared for numbers.
+    #[arg(long, value_name = "LOSS", value_parser = loss_spec)]
+    loss: Option<String>,
     /// linear, poly:2, log, exp, power:A, spline:8, rbf:200, rff:1024, relu:2000, ntk:256; options
     /// after commas (rff:1024,gamma=0.1,seed=7).
-    #[arg(long, value_name = "SPEC", value_parser = <Basis as Word>::parse)]
+    #[arg(long, value_name = "SPEC")]
     basis: Option<Basis>,
     /// (X/2)·‖θ‖² on the mean loss, intercept free; auto chooses it from the summaries, 0 is minimum norm.
-    #[arg(long, value_name = "X|auto", value_parser = <Ridge as Word>::parse)]
+    #[arg(long, value_name = "X|auto")]
     ridge: Option<Ridge>,
     /// Multiply the ridge by each feature's variance.
     #[arg(long)]
@@ -87,19 +84,19 @@ pub(crate) struct Creation {
     #[arg(long)]
     no_intercept: bool,
     /// ledger: a summary a task; compact: one of constant size.
-    #[arg(long, value_name = "KIND", value_parser = <MemoryKind as Word>::parse)]
+    #[arg(long, value_name = "KIND")]
     memory: Option<MemoryKind>,
     /// qr: accurate; gram: up to three times faster, loses twice the digits.
-    #[arg(long, value_name = "WAY", value_parser = <Accumulator as Word>::parse)]
+    #[arg(long, value_name = "WAY")]
     accumulator: Option<Accumulator>,
     /// samples, equal, or decay:G (each task counts G times as much as the next).
-    #[arg(long, value_name = "WAY", value_parser = <Preference as Word>::parse)]
+    #[arg(long, value_name = "WAY")]
     prefer: Option<Preference>,
     /// Curvature of logistic bounds: bohning, sharp, hessian, blend, diagonal.
-    #[arg(long, value_name = "KIND", value_parser = <Curvature as Word>::parse)]
+    #[arg(long, value_name = "KIND")]
     curvature: Option<Curvature>,
     /// Where logistic bounds are made: one-shot or sequential.
-    #[arg(long, value_name = "WAY", value_parser = <Scheme as Word>::parse)]
+    #[arg(long, value_name = "WAY")]
     scheme: Option<Scheme>,
     /// All classes there will be; needed for logistic where the files of the first command lack some.
     #[arg(long, value_delimiter = ',', value_name = "A,B,…")]
@@ -116,11 +113,11 @@ pub(crate) struct Done {
 }
 
 impl Done {
-    /// Says it in words, where words are wanted.
-    pub(crate) fn tell(&self) {
-        if !voice().json && !voice().quiet {
+    /// Prints the text, unless JSON or nothing was asked for.
+    pub(crate) fn print(&self) {
+        if !verbosity().json && !verbosity().quiet {
             // A closed pipe is no reason to fail after the work is done.
-            let _ = print(&self.words);
+            let _ = print_text(&self.words);
         }
     }
 }
@@ -147,73 +144,48 @@ impl Learn {
         if self.task_column.is_none() {
             check_names(&jobs, &model)?;
         }
-        let again = model.classifier().is_some_and(|c| c.settings().loss == ClassLoss::Logistic);
-        let mut spooled = Vec::new();
-        for (_, files) in &mut jobs {
-            // Log-loss looks at its rows more than once.
-            spooled.extend(if again { spool(files)? } else { None });
-        }
-        // All files are read before the first is learned: a fault in the last leaves the model as it was.
-        let mut plan = Plan::of(&model);
-        let mut prepared = Vec::with_capacity(jobs.len());
+        // All files are read before the first is learned: a fault in the last leaves the model unchanged.
+        let mut ingest = Ingest::new(&model);
         for (name, files) in &jobs {
             let progress = Progress::over(files, name);
             let step = |step| progress.step(step);
-            prepared.push(prepare(&model, &mut plan, &self.learning(&wish, name, files, &step))?);
-        }
-        let mut told: Vec<Value> = Vec::new();
-        for ((name, files), prepared) in jobs.iter().zip(prepared) {
-            let before = model.learner().records().len();
-            let shelf = std::cell::RefCell::new(&mut store);
-            let read = learn_prepared(
-                &mut model,
-                &plan,
-                prepared,
-                &self.learning(&wish, name, files, &|_| {}),
-                &mut |model| match &mut **shelf.borrow_mut() {
-                    Some(store) => Ok(store.load(model)?),
-                    None => Ok(()),
-                },
-                &mut |model, name, grown| {
-                    keep(&mut shelf.borrow_mut(), &self.model, model, grown)?;
-                    told.push(tell(model, name).map_err(|e| IngestError::Column {
-                        file: self.model.display().to_string(),
-                        what: e.to_string(),
-                    })?);
-                    Ok(())
-                },
-            )?;
+            let read = ingest.read(&model, &self.learning(&wish, name, files, &step))?;
             if read.dropped > 0 {
                 note(&format!(
                     "{name}: {} rows with missing values were dropped",
                     grouped(read.dropped as f64)
                 ));
             }
-            detail(&format!(
-                "{name}: {} rows, {} tasks",
-                grouped(read.rows as f64),
-                model.learner().records().len() - before
-            ));
+            detail(&format!("{name}: {} rows", grouped(read.rows as f64)));
         }
-        let learner = model.learner();
-        let forgetting = MeanForgetting::of(&model);
+        let mut learned: Vec<Value> = Vec::new();
+        while let Some(task) = ingest.next(&model)? {
+            let name = task.name().to_owned();
+            task.insert(&mut model)?;
+            if ingest.is_empty() {
+                // The last commit holds the solution; those before it need none.
+                model.learner.solution()?;
+            }
+            commit(&mut store, &self.model, &mut model)?;
+            learned.push(report_task(&model, &name)?);
+        }
+        let learner = &model.learner;
+        let forgetting = MeanForgetting::of(learner);
         let mut document = json!({
             "model": self.model.display().to_string(),
-            "learned": told,
+            "learned": learned,
             "tasks": learner.records().len(),
             "samples": learner.samples(),
             "state_bytes": model.state_bytes(),
         });
         forgetting.enter(&mut document);
-        if let Some(words) = model.classifier().and_then(Classifier::missing_classes_note) {
-            note(&words);
-        }
+        learner.warnings().iter().for_each(|warning| note(warning));
         let words = format!(
             "{}: {} tasks, {} samples, {} of memory{}\n",
             self.model.display(),
             learner.records().len(),
             grouped(learner.samples()),
-            crate::terminal::bytes(model.state_bytes()),
+            bytes(model.state_bytes()),
             forgetting.words(),
         );
         Ok(Done { document, words })
@@ -284,35 +256,56 @@ impl Learn {
             asked.sort_unstable();
             differs("--features", ours.join(","), asked.join(","))?;
         }
-        let (s, c) = (model.learner().settings(), &self.creation);
-        let word = |flag: &str, ours: String, asked: Option<String>| {
+        let (s, c) = (model.learner.settings(), &self.creation);
+        let same = |flag: &str, ours: String, asked: Option<String>| {
             asked.map_or(Ok(()), |asked| differs(flag, ours, asked))
         };
-        word("--loss", model.loss().to_owned(), c.loss.map(|v| v.word()))?;
-        word("--basis", s.basis.word(), c.basis.as_ref().map(Word::word))?;
-        word("--memory", s.memory.word(), c.memory.as_ref().map(Word::word))?;
-        word("--accumulator", s.accumulator.word(), c.accumulator.as_ref().map(Word::word))?;
-        let hint = "(`pmfcl prefer` changes it)";
-        word("--ridge", s.ridge.word(), c.ridge.as_ref().map(Word::word))
-            .map_err(|e| e.context(hint))?;
-        word("--prefer", s.prefer.word(), c.prefer.as_ref().map(Word::word))
-            .map_err(|e| e.context(hint))?;
+        let problem = model.learner.problem();
+        // What the first task has settled need not be repeated: `huber` is the model's own `huber:1.35`.
+        let loss = c.loss.clone().filter(|asked| asked != problem.name());
+        same("--loss", model.loss(), loss)?;
+        same("--basis", s.basis.to_string(), text(c.basis.as_ref()))?;
+        same("--memory", s.memory.to_string(), text(c.memory.as_ref()))?;
+        same("--accumulator", s.accumulator.to_string(), text(c.accumulator.as_ref()))?;
+        same("--ridge", s.ridge.to_string(), text(c.ridge.as_ref()))
+            .map_err(|e| e.context("(`pmfcl prefer` changes it)"))?;
+        same("--prefer", s.prefer.to_string(), text(c.prefer.as_ref()))
+            .map_err(|e| e.context("(`pmfcl prefer` changes it)"))?;
         if c.no_intercept {
-            word("--no-intercept", s.intercept.to_string(), Some("false".to_owned()))?;
+            same("--no-intercept", s.intercept.to_string(), Some("false".to_owned()))?;
         }
         if c.standardize && !s.standardize {
             bail!("{}: the model was made without --standardize", self.model.display());
         }
-        if let Some(classifier) = model.classifier() {
-            let s = classifier.settings();
-            word("--curvature", s.curvature.word(), c.curvature.as_ref().map(Word::word))?;
-            word("--scheme", s.scheme.word(), c.scheme.as_ref().map(Word::word))?;
+        for (name, asked) in c.problem_options() {
+            let ours = problem.options().into_iter().find(|(own, _)| *own == name);
+            match ours {
+                Some((_, ours)) => differs(&format!("--{name}"), ours, asked)?,
+                None => drop(problem.with_option(name, &asked)?),
+            }
         }
         Ok(())
     }
 }
 
+/// A setting as it is spelled.
+fn text(setting: Option<&impl ToString>) -> Option<String> {
+    setting.map(ToString::to_string)
+}
+
+/// A loss by its name, checked.
+fn loss_spec(text: &str) -> Result<String, pmfcl::Error> {
+    Problem::parse(text, None).map(|_| text.to_owned())
+}
+
 impl Creation {
+    /// The options of single losses that were given.
+    fn problem_options(&self) -> Vec<(&'static str, String)> {
+        let given =
+            [("curvature", text(self.curvature.as_ref())), ("scheme", text(self.scheme.as_ref()))];
+        given.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
+    }
+
     /// A model that has learned nothing, for the columns of the first file.
     fn model(&self, files: &Files, wish: &Wish, path: &Path) -> Result<Model> {
         if wish.targets.is_empty() {
@@ -329,11 +322,11 @@ impl Creation {
         if !chosen.index.is_empty() {
             detail("name it with --features, --dates or --categories to use it");
         }
-        let classes = match self.loss {
-            None | Some(ClassLoss::Squared) => chosen.text_target,
-            Some(ClassLoss::Gaussian | ClassLoss::Logistic) => true,
-        };
-        let plain = Settings {
+        let problem = self.problem(chosen.text_target)?;
+        if problem.predicts_classes() && chosen.schema.targets.len() > 1 {
+            bail!("a classifier has one target; --target names {}", chosen.schema.targets.len());
+        }
+        let settings = Settings {
             basis: self.basis.clone().unwrap_or_default(),
             intercept: !self.no_intercept,
             ridge: self.ridge.unwrap_or_default(),
@@ -343,44 +336,38 @@ impl Creation {
             prefer: self.prefer.clone().unwrap_or_default(),
             threads: files.threads,
         };
-        if !classes {
-            for (flag, given) in [
-                ("--curvature", self.curvature.is_some()),
-                ("--scheme", self.scheme.is_some()),
-                ("--classes", self.classes.is_some()),
-            ] {
-                if given {
-                    bail!("{flag} is for classes; this is a regression (the target holds numbers)");
-                }
-            }
-            let learner = Learner::new(plain)?;
-            let learned = Learned::Regression(Box::new(learner));
-            return Ok(Model { schema: chosen.schema, learned });
-        }
-        if chosen.schema.targets.len() > 1 {
-            bail!("a classifier has one target; --target names {}", chosen.schema.targets.len());
-        }
-        let settings = ClassifierSettings {
-            loss: self.loss.unwrap_or_default(),
-            basis: plain.basis,
-            intercept: plain.intercept,
-            ridge: plain.ridge,
-            standardize: plain.standardize,
-            curvature: self.curvature.unwrap_or_default(),
-            scheme: self.scheme.unwrap_or_default(),
-            memory: plain.memory,
-            accumulator: plain.accumulator,
-            prefer: plain.prefer,
-            classes: self.classes.clone(),
-            threads: plain.threads,
-            ..ClassifierSettings::default()
+        Ok(Model { schema: chosen.schema, learner: Learner::new(problem, settings)? })
+    }
+
+    /// What is predicted, and by which loss.
+    fn problem(&self, text_target: bool) -> Result<Problem> {
+        let default = if text_target { "gaussian" } else { "squared" };
+        let list = match &self.classes {
+            Some(names) => ClassList::Fixed(names.clone()),
+            None => ClassList::Open,
         };
-        let learned = Learned::Classification(Box::new(Classifier::new(settings)?));
-        Ok(Model { schema: chosen.schema, learned })
+        let mut problem = Problem::parse(
+            self.loss.as_deref().unwrap_or(default),
+            text_target.then(|| list.clone()),
+        )?;
+        if !problem.predicts_classes() {
+            let options = self.problem_options();
+            let flags = options.iter().map(|(name, _)| *name);
+            if let Some(flag) = flags.chain(self.classes.is_some().then_some("classes")).next() {
+                bail!("--{flag} is for classes; this is a regression (the target holds numbers)");
+            }
+        }
+        if let Some(names) = list.names() {
+            problem = problem.with_classes(names.to_vec())?;
+        }
+        for (name, value) in self.problem_options() {
+            problem = problem.with_option(name, &value)?;
+        }
+        Ok(problem)
     }
 }
 
-/// A name that is taken is told before anything is read.
+/// A name that is taken is reported before anything is read.
 fn check_names(jobs: &[Job], model: &Model) -> Result<()> {
     let mut seen = HashSet::with_capacity(jobs.len());
     for (name, _) in jobs {
@@ -389,7 +376,7 @@ fn check_names(jobs: &[Job], model: &Model) -> Result<()> {
                 "two of the files would be the task `{name}`; learn one of them alone with --name"
             );
         }
-        if model.learner().contains(name) {
+        if model.learner.contains(name) {
             return Err(pmfcl::Error::DuplicateTask { name: name.clone() }.into());
         }
     }
@@ -406,49 +393,45 @@ fn spool(files: &mut Files) -> Result<Option<tempfile::TempDir>> {
     Ok(Some(directory))
 }
 
-/// Puts the newest task into the file.
-fn keep(
-    store: &mut Option<Store>,
-    path: &Path,
-    model: &mut Model,
-    grown: bool,
-) -> Result<(), IngestError> {
+/// Writes the newest task to the file, which the first one creates.
+fn commit(store: &mut Option<Store>, path: &Path, model: &mut Model) -> Result<()> {
     match store {
-        Some(store) => {
-            let change = if grown { Change::All } else { Change::Task };
-            store.commit_and_follow(model, change)?;
-        }
+        Some(store) => store.commit_and_follow(model)?,
         None => *store = Some(Store::create_first(path, model)?),
     }
     Ok(())
 }
 
-/// Says that a task is safe.
-fn tell(model: &Model, name: &str) -> Result<Value> {
-    let learner = model.learner();
+/// Reports that a task is safe.
+fn report_task(model: &Model, name: &str) -> Result<Value> {
     // Somebody else may have learned a task since.
-    let Some(record) = learner.records().iter().rfind(|r| r.name == name) else {
+    let Some(record) = model.learner.records().iter().rfind(|r| r.name == name) else {
         return Ok(Value::Null);
     };
-    let exact = model.classifier().is_none();
-    let newest = learner.records().last().is_some_and(|r| r.name == name);
-    let loss = match learner.at_hand().last() {
-        Some(summary) if exact && newest => Some(summary.loss(&learner.model()?.theta)?),
-        _ => None,
-    };
-    if !voice().json && !voice().quiet {
-        let tail = loss.map_or_else(String::new, |l| {
-            format!(", loss {} (its own best {})", short(l), short(record.min_loss))
-        });
-        let told = print(&format!(
+    let known = !model.learner.problem().description().least_squares_stand_in;
+    let least = record.head.least.value().filter(|_| known);
+    if !verbosity().json && !verbosity().quiet {
+        let tail = match (least, model.learner.is_exact()) {
+            (Some(least), true) => format!(", least loss {}", short(least)),
+            (Some(least), false) => format!(", least loss at least {}", short(least)),
+            (None, _) => String::new(),
+        };
+        let printed = print_text(&format!(
             "learned {name}: {} samples, rank {}{tail}\n",
-            grouped(record.samples),
+            grouped(record.head.samples),
             record.rank
         ));
         // Where nobody listens any more, learning goes on.
-        told.or_else(|error| if closed_pipe(&error) { Ok(()) } else { Err(error) })?;
+        printed.or_else(|error| if closed_pipe(&error) { Ok(()) } else { Err(error) })?;
     }
-    Ok(json!({ "name": name, "samples": record.samples, "rank": record.rank, "loss": loss }))
+    Ok(json!({
+        "name": name,
+        "samples": record.head.samples,
+        "rows": record.head.rows,
+        "rank": record.rank,
+        "min_loss": least,
+        "outcome": record.head.outcome.to_string(),
+    }))
 }
 
 /// The mean forgetting under the preference: itself, or a bound on it. None where the summaries kept do not determine it.
@@ -458,19 +441,13 @@ pub(crate) enum MeanForgetting {
 }
 
 impl MeanForgetting {
-    pub(crate) fn of(model: &Model) -> Self {
-        match &model.learned {
-            Learned::Regression(learner) => Self::Value(learner.mean_forgetting().ok()),
-            Learned::Classification(classifier) => {
-                let value = classifier.mean_forgetting().ok();
-                let s = classifier.settings();
-                if s.loss == ClassLoss::Logistic {
-                    Self::Bound { value, guaranteed: s.curvature.guaranteed() }
-                } else {
-                    Self::Value(value)
-                }
-            }
+    pub(crate) fn of(learner: &Learner) -> Self {
+        let value = learner.mean_forgetting().ok();
+        if learner.is_exact() {
+            return Self::Value(value);
         }
+        let guaranteed = learner.records().iter().all(|r| r.head.exactness.guaranteed());
+        Self::Bound { value, guaranteed }
     }
 
     /// Into a document: a bound is not written as a value.

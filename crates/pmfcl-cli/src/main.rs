@@ -2,35 +2,26 @@
 //!
 //! Glue only: arguments in, library calls, tables and pictures out. Data goes to stdout, words to stderr.
 
-mod bench;
 mod bike;
-mod contest;
-mod data;
 mod demo;
-mod digits;
 mod export;
-mod federated;
 mod hindsight;
 mod learn;
 mod manual;
 mod merge;
-mod output;
 mod picture;
 mod predict;
 mod predictions;
-mod reproduce;
 mod score;
 mod show;
 mod stream;
-mod terminal;
-mod throughput;
 mod verify;
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use terminal::{Voice, closed_pipe, print, say, set_voice};
+use pmfcl_terminal::{Verbosity, exit, set_verbosity};
 
 /// Continual learning that equals joint training: learn files one after the other, keep summaries instead of rows.
 #[derive(Debug, Parser)]
@@ -50,10 +41,10 @@ struct Cli {
     /// Print one JSON document on stdout instead of tables.
     #[arg(long, global = true)]
     json: bool,
-    /// Say nothing but errors.
+    /// Print nothing but errors.
     #[arg(short, long, global = true, conflicts_with = "verbose")]
     quiet: bool,
-    /// Say more about what is done.
+    /// Print more about what is done.
     #[arg(short, long, global = true)]
     verbose: bool,
     #[command(subcommand)]
@@ -69,14 +60,12 @@ enum Command {
     Report(picture::Report),
     Front(picture::FrontOf),
     Prefer(hindsight::Prefer),
+    Set(hindsight::Set),
     Unlearn(hindsight::Unlearn),
     Merge(merge::Merge),
     Export(export::Export),
     Verify(verify::Verify),
-    Federated(Box<federated::Federated>),
     Demo(demo::Demo),
-    Reproduce(reproduce::Reproduce),
-    Bench(bench::Bench),
     Completions(manual::Completions),
     Man(manual::Man),
 }
@@ -84,8 +73,8 @@ enum Command {
 fn main() -> ExitCode {
     // clap answers wrong usage with exit code 2.
     let cli = Cli::parse();
-    set_voice(Voice { json: cli.json, quiet: cli.quiet, verbose: cli.verbose });
-    let done = match cli.command {
+    set_verbosity(Verbosity { json: cli.json, quiet: cli.quiet, verbose: cli.verbose });
+    exit(match cli.command {
         Command::Learn(c) => c.run(),
         Command::Predict(c) => c.run(),
         Command::Score(c) => c.run(),
@@ -93,32 +82,13 @@ fn main() -> ExitCode {
         Command::Report(c) => c.run(),
         Command::Front(c) => c.run(),
         Command::Prefer(c) => c.run(),
+        Command::Set(c) => c.run(),
         Command::Unlearn(c) => c.run(),
         Command::Merge(c) => c.run(),
         Command::Export(c) => c.run(),
         Command::Verify(c) => c.run(),
-        Command::Federated(c) => c.run(),
         Command::Demo(c) => c.run(),
-        Command::Reproduce(c) => c.run(),
-        Command::Bench(c) => c.run(cli.json),
         Command::Completions(c) => c.run(),
         Command::Man(c) => c.run(),
-    };
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) if closed_pipe(&error) => ExitCode::SUCCESS,
-        Err(error) => {
-            say(&format!("error: {}", told(&error)));
-            ExitCode::from(1)
-        }
-    }
-}
-
-/// What an error says, and what its causes say beyond that.
-fn told(error: &anyhow::Error) -> String {
-    error.chain().map(ToString::to_string).fold(String::new(), |text, cause| match &text[..] {
-        "" => cause,
-        said if said.contains(&cause) => text,
-        said => format!("{said}: {cause}"),
     })
 }

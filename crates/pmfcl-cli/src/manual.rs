@@ -7,7 +7,7 @@ use clap::{Args, CommandFactory};
 use clap_complete::Shell;
 
 use crate::Cli;
-use crate::terminal::{note, print};
+use pmfcl_terminal::{note, print};
 
 /// Print a completion script for a shell.
 #[derive(Debug, Args)]

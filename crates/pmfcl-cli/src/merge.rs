@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
-use pmfcl_file::{Access, Input, Learned, Model, Store};
+use pmfcl_file::{Access, Input, Model, Store};
 
 use crate::show::{document, task_reports};
-use crate::terminal::{answer, grouped};
+use pmfcl_terminal::{answer, grouped};
 
 /// Merge models made elsewhere with the same settings into a new one.
 #[derive(Debug, Args)]
@@ -35,7 +35,7 @@ impl Merge {
         for path in &self.models {
             let (mut store, mut model) = Store::open(path, Access::Read)?;
             store.load(&mut model)?;
-            if model.learner().records().is_empty() {
+            if model.learner.records().is_empty() {
                 bail!("{}: this model has learned nothing; leave it out", path.display());
             }
             opened.push((path.clone(), model));
@@ -57,7 +57,7 @@ impl Merge {
             "{}: {} tasks, {} samples from {} models\n",
             self.out.display(),
             tasks.len(),
-            grouped(sum.learner().samples()),
+            grouped(sum.learner.samples()),
             self.models.len()
         );
         answer(&document(&sum, &tasks), &words)
@@ -69,7 +69,7 @@ impl Merge {
         model: &mut Model,
         taken: &mut HashSet<String>,
     ) -> Result<()> {
-        let names: Vec<String> = model.learner().names().map(str::to_owned).collect();
+        let names: Vec<String> = model.learner.names().map(str::to_owned).collect();
         let stem = path.file_stem().map_or_else(String::new, |s| s.to_string_lossy().into_owned());
         for name in names {
             if taken.insert(name.clone()) {
@@ -82,10 +82,7 @@ impl Merge {
                 );
             }
             let new = format!("{stem}/{name}");
-            match &mut model.learned {
-                Learned::Regression(learner) => learner.rename(&name, &new)?,
-                Learned::Classification(classifier) => classifier.rename(&name, &new)?,
-            }
+            model.learner.rename(&name, &new)?;
             if !taken.insert(new.clone()) {
                 bail!("{}: the task `{new}` is there twice; rename the model file", path.display());
             }
@@ -96,7 +93,8 @@ impl Merge {
 
 /// Adds a model to another, with its inputs put where the other has them.
 fn join(sum: &mut Model, mut other: Model) -> Result<()> {
-    if sum.loss() != other.loss() || sum.classifier().is_some() != other.classifier().is_some() {
+    let classes = |model: &Model| model.learner.problem().predicts_classes();
+    if sum.loss() != other.loss() || classes(sum) != classes(&other) {
         bail!("the loss differs ({} against {})", describe(sum), describe(&other));
     }
     if sum.schema.targets != other.schema.targets {
@@ -139,29 +137,17 @@ fn join(sum: &mut Model, mut other: Model) -> Result<()> {
     let count = inputs.len();
     let in_place = count == moved.len() && spots.iter().enumerate().all(|(i, s)| i == *s);
     if !in_place {
-        match &mut other.learned {
-            Learned::Regression(learner) => learner.rearrange_inputs(&spots, count)?,
-            Learned::Classification(classifier) => classifier.rearrange_inputs(&spots, count)?,
-        }
+        other.learner.rearrange_inputs(&spots, count)?;
     }
     if count > before {
-        match &mut sum.learned {
-            Learned::Regression(learner) => learner.extend_inputs(before, count - before)?,
-            Learned::Classification(classifier) => {
-                classifier.extend_inputs(before, count - before)?;
-            }
-        }
+        sum.learner.extend_inputs(count - before)?;
     }
-    match (&mut sum.learned, &other.learned) {
-        (Learned::Regression(a), Learned::Regression(b)) => a.merge(b)?,
-        (Learned::Classification(a), Learned::Classification(b)) => a.merge(b)?,
-        _ => bail!("one predicts numbers, the other classes"),
-    }
+    sum.learner.merge(&other.learner)?;
     sum.schema.inputs = inputs;
     Ok(())
 }
 
 fn describe(model: &Model) -> String {
-    let kind = if model.classifier().is_some() { "of classes" } else { "of numbers" };
+    let kind = if model.learner.problem().predicts_classes() { "of classes" } else { "of numbers" };
     format!("{} {kind}", model.loss())
 }

@@ -5,13 +5,10 @@ use std::path::PathBuf;
 use anyhow::{Result, bail};
 use clap::Args;
 use pmfcl_file::{Access, Model, Store};
-use pmfcl_lab::Table;
 use pmfcl_plot::{Theme, png};
 use pmfcl_report::{FrontPoint, Pair, Subject, page};
+use pmfcl_terminal::{Table, answer, cut, ending_in, ending_of, maybe, note, short, write};
 use serde_json::{Value, json};
-
-use crate::output::{ending_in, ending_of, write};
-use crate::terminal::{answer, cut, note, short};
 
 /// The files a front can be written to.
 const FRONTS: &[&str] = &[".svg", ".png", ".csv"];
@@ -56,8 +53,7 @@ impl Report {
 fn html(model: &Model, title: &str) -> Result<String> {
     Ok(page(&Subject {
         title,
-        learner: model.learner(),
-        classifier: model.classifier(),
+        learner: &model.learner,
         features: &model.features(),
         targets: model.outputs(),
     })?)
@@ -91,7 +87,7 @@ impl FrontOf {
         let (a, b) = self.groups(&model)?;
         let (a, b): (Vec<&str>, Vec<&str>) =
             (a.iter().map(String::as_str).collect(), b.iter().map(String::as_str).collect());
-        let pair = Pair::of(model.learner(), &a, &b, usize::from(self.points))?;
+        let pair = Pair::of(&model.learner, &a, &b, usize::from(self.points))?;
         if let Some(path) = &self.output {
             let svg = || pair.chart().svg(Theme::Light);
             match ending_of(path, FRONTS) {
@@ -116,7 +112,7 @@ impl FrontOf {
 
     /// The two groups; a name that is a task as it stands is not taken apart.
     fn groups(&self, model: &Model) -> Result<(Vec<String>, Vec<String>)> {
-        let known = |name: &str| model.learner().names().any(|n| n == name);
+        let known = |name: &str| model.learner.names().any(|n| n == name);
         let group = |text: &str| -> Vec<String> {
             if known(text) {
                 return vec![text.to_owned()];
@@ -139,7 +135,7 @@ fn words(pair: &Pair) -> String {
         &["point", "weight of the first", "its loss", "loss of the second"],
     );
     let mut row = |name: &str, weight: Option<f64>, a: f64, b: f64| {
-        table.row([name.to_owned(), crate::terminal::maybe(weight), short(a), short(b)]);
+        table.row([name.to_owned(), maybe(weight), short(a), short(b)]);
     };
     row("current", None, pair.current.0, pair.current.1);
     for (name, p) in [("knee", &pair.knee), ("min-max", &pair.minmax)] {

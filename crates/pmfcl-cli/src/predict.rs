@@ -5,15 +5,13 @@ use std::path::PathBuf;
 use anyhow::{Result, bail};
 use clap::Args;
 use pmfcl::report::inference::Covariance;
-use pmfcl_file::{Access, Learned, Model, Store};
+use pmfcl_file::{Access, Model, Store};
 use pmfcl_ingest::IngestError;
 use serde_json::json;
 
-use crate::data::{Reading, expand};
-use crate::output::ending_in;
 use crate::predictions::{Columns, ENDINGS, Predicted, Sink};
 use crate::stream::{Part, stream};
-use crate::terminal::{grouped, note, voice};
+use pmfcl_terminal::{Reading, ending_in, expand, grouped, note, verbosity};
 
 /// Predict the rows of data files: one row out for each row in, in their order.
 #[derive(Debug, Args)]
@@ -53,7 +51,7 @@ impl Predict {
         let columns = self.columns(&model, covariance.is_some())?;
         let mut sink = match &self.output {
             Some(path) => Sink::file(columns, path)?,
-            None => Sink::stdout(columns, voice().json)?,
+            None => Sink::stdout(columns, verbosity().json)?,
         };
         let (mut rows, mut empty, mut unbounded) = (0, Empty::default(), Vec::new());
         stream(
@@ -91,26 +89,21 @@ impl Predict {
     /// The columns of the table.
     fn columns(&self, model: &Model, intervals: bool) -> Result<Columns> {
         let mut columns = Columns::default();
-        match &model.learned {
-            Learned::Regression(_) if self.proba => {
-                bail!("--proba is for classes; this model predicts numbers")
+        if model.learner.problem().predicts_classes() {
+            columns.class = model.schema.targets.first().cloned();
+            if self.proba {
+                let classes = model.learner.classes().iter();
+                columns.numbers.extend(classes.map(|class| format!("proba_{class}")));
             }
-            Learned::Regression(_) => {
-                for target in &model.schema.targets {
-                    columns.numbers.push(target.clone());
-                    if intervals {
-                        columns
-                            .numbers
-                            .extend(["low", "high"].map(|end| format!("{target}_{end}")));
-                    }
-                }
-            }
-            Learned::Classification(classifier) => {
-                columns.class = model.schema.targets.first().cloned();
-                if self.proba {
-                    let classes = classifier.classes().iter();
-                    columns.numbers.extend(classes.map(|class| format!("proba_{class}")));
-                }
+            return Ok(columns);
+        }
+        if self.proba {
+            bail!("--proba is for classes; this model predicts numbers")
+        }
+        for target in &model.schema.targets {
+            columns.numbers.push(target.clone());
+            if intervals {
+                columns.numbers.extend(["low", "high"].map(|end| format!("{target}_{end}")));
             }
         }
         Ok(columns)
@@ -130,25 +123,21 @@ impl Predict {
             known: (batch.dropped > 0).then(|| (0..batch.rows).map(place).collect()),
             ..Predicted::default()
         };
-        match (&model.learned, covariance) {
-            (Learned::Regression(learner), Some(covariance)) => {
-                let rows = covariance.intervals(learner, x, self.interval.unwrap_or(0.95))?;
-                let open =
-                    rows.iter().enumerate().filter(|(_, row)| row.iter().any(|i| i.low.is_none()));
-                predicted.unbounded = open.map(|(i, _)| place(i)).collect();
-                let cells = rows.iter().flatten().flat_map(|i| [Some(i.value), i.low, i.high]);
-                predicted.numbers = cells.collect();
+        let learner = &model.learner;
+        if learner.problem().predicts_classes() {
+            predicted.classes = learner.predict_classes(x)?;
+            if self.proba {
+                predicted.numbers = learner.probabilities(x)?.into_iter().map(Some).collect();
             }
-            (Learned::Regression(learner), None) => {
-                predicted.numbers = learner.predict(x)?.into_iter().map(Some).collect();
-            }
-            (Learned::Classification(classifier), _) => {
-                predicted.classes = classifier.predict(x)?;
-                if self.proba {
-                    predicted.numbers =
-                        classifier.predict_proba(x)?.into_iter().map(Some).collect();
-                }
-            }
+        } else if let Some(covariance) = covariance {
+            let rows = covariance.intervals(learner, x, self.interval.unwrap_or(0.95))?;
+            let open =
+                rows.iter().enumerate().filter(|(_, row)| row.iter().any(|i| i.low.is_none()));
+            predicted.unbounded = open.map(|(i, _)| place(i)).collect();
+            let cells = rows.iter().flatten().flat_map(|i| [Some(i.value), i.low, i.high]);
+            predicted.numbers = cells.collect();
+        } else {
+            predicted.numbers = learner.predict(x)?.into_iter().map(Some).collect();
         }
         Ok(predicted)
     }
@@ -158,17 +147,14 @@ impl Predict {
         if !(level > 0.0 && level < 1.0) {
             bail!("--interval is {level}: it must lie between 0 and 1, such as 0.95");
         }
-        let of = |model: &Model| match &model.learned {
-            Learned::Regression(learner) => Ok(Covariance::of(learner)),
-            Learned::Classification(_) => {
-                bail!("--interval is for squared loss on numbers; use --proba for classes")
-            }
-        };
-        let found = match of(model)? {
+        if model.learner.problem().predicts_classes() {
+            bail!("--interval is for squared loss on numbers; use --proba for classes");
+        }
+        let found = match Covariance::of(&model.learner) {
             // Samples of some tasks count for more than others': every summary is needed.
-            Err(pmfcl::Error::Away { .. }) => {
+            Err(pmfcl::Error::Unloaded { .. }) => {
                 store.load(model)?;
-                of(model)?
+                Covariance::of(&model.learner)
             }
             found => found,
         };

@@ -11,9 +11,8 @@ use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use parquet::arrow::ArrowWriter;
 use parquet::basic::Compression;
 use parquet::file::properties::WriterProperties;
+use pmfcl_terminal::{Draft, ending_of};
 use serde_json::{Value, json};
-
-use crate::output::{Draft, ending_of};
 
 /// The files predictions can be written to.
 pub(crate) const ENDINGS: &[&str] =
@@ -184,7 +183,7 @@ impl Sink {
                 if !missing.is_empty() {
                     document["missing"] = Value::Array(missing);
                 }
-                crate::terminal::print(&format!("{document}\n"))?;
+                pmfcl_terminal::print(&format!("{document}\n"))?;
             }
             Form::Parquet(out) => {
                 out.close()?;
@@ -234,13 +233,18 @@ fn csv(out: &mut impl Write, columns: &Columns, part: &Predicted) -> std::io::Re
         for v in &part.numbers[at * width..][..width] {
             out.write_all(comma.as_bytes())?;
             if let Some(v) = v {
-                write!(out, "{v}")?;
+                out.write_all(shortest(*v).as_bytes())?;
             }
             comma = ",";
         }
         out.write_all(b"\n")?;
     }
     Ok(())
+}
+
+/// The shortest digits that read back as the same number: very small and very large ones with an exponent.
+fn shortest(v: f64) -> String {
+    if v == 0.0 || (1e-5..1e16).contains(&v.abs()) { v.to_string() } else { format!("{v:e}") }
 }
 
 /// One object per row, its keys in the order of the columns.

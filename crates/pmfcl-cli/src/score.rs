@@ -4,15 +4,15 @@ use std::path::PathBuf;
 
 use anyhow::{Result, bail};
 use clap::Args;
-use pmfcl_file::{Access, Learned, Model, Store};
+use pmfcl::problem::Evaluation;
+use pmfcl::{Rows, Targets, TaskRows};
+use pmfcl_file::{Access, Model, Store};
 use pmfcl_ingest::{Files, IngestError, class_name};
-use pmfcl_lab::Table;
 use pmfcl_read::{Column, Form, Wanted};
 use serde_json::{Map, Value, json};
 
-use crate::data::{Reading, expand, task_name};
 use crate::stream::{Part, stream};
-use crate::terminal::{answer, cut, grouped, short};
+use pmfcl_terminal::{Reading, Table, answer, cut, expand, grouped, short, task_name};
 
 /// Score a model on data files: mse and r2, or accuracy and log-loss.
 #[derive(Debug, Args)]
@@ -45,203 +45,146 @@ impl Score {
                 self.target.len()
             );
         }
-        let mut tallies: Vec<(String, Tally)> = Vec::new();
+        let mut tasks: Vec<(String, Evaluation)> = Vec::new();
         for argument in &self.data {
             let files = self.reading.files(expand(argument)?)?;
-            self.tally(&model, &files, &task_name(argument), &mut tallies)?;
+            self.evaluate(&model, &files, &task_name(argument), &mut tasks)?;
         }
-        let mut overall = Tally::new(&model);
-        for (_, tally) in &tallies {
-            overall.merge(tally);
-        }
-        if overall.n <= 0.0 {
-            bail!("there are no rows to score");
-        }
-        let tasks: Vec<Value> = tallies
+        let mut found = tasks.iter().map(|(_, evaluation)| evaluation.clone());
+        let Some(mut overall) = found.next() else { bail!("there are no rows to score") };
+        found.for_each(|evaluation| overall.merge(&evaluation));
+        let entries: Vec<Value> = tasks
             .iter()
-            .map(|(name, tally)| {
-                let mut entry = tally.json();
+            .map(|(name, evaluation)| {
+                let mut entry = entry(evaluation);
                 entry.insert("name".to_owned(), json!(name));
                 Value::Object(entry)
             })
             .collect();
-        let document = json!({ "tasks": tasks, "overall": overall.json() });
-        answer(&document, &words(&tallies, &overall))
+        let document = json!({ "tasks": entries, "overall": entry(&overall) });
+        answer(&document, &words(&tasks, &overall))
     }
 
-    fn tally(
+    fn evaluate(
         &self,
         model: &Model,
         files: &Files,
         name: &str,
-        tallies: &mut Vec<(String, Tally)>,
+        tasks: &mut Vec<(String, Evaluation)>,
     ) -> Result<()> {
-        let classes = model.classifier().is_some();
+        let classes = model.learner.problem().predicts_classes();
         let form = if classes { Form::Text } else { Form::Number };
         let targets = if self.target.is_empty() { &model.schema.targets } else { &self.target };
         let mut beside: Vec<Wanted> =
             targets.iter().map(|t| Wanted::new(t.clone(), form)).collect();
         beside.extend(self.task_column.iter().map(|t| Wanted::new(t.clone(), Form::Text)));
-        let (p, by) = (targets.len(), self.task_column.as_deref());
+        let by = self.task_column.as_deref();
         let labels = if classes { &targets[..] } else { &[] };
-        stream(model, files, beside, labels, &|part| tallied(model, &part, p, by), |parts| {
-            for (task, tally) in parts {
-                let task = task.unwrap_or_else(|| name.to_owned());
-                match tallies.iter_mut().find(|(known, _)| *known == task) {
-                    Some((_, sum)) => sum.merge(&tally),
-                    None => tallies.push((task, tally)),
+        stream(
+            model,
+            files,
+            beside,
+            labels,
+            &|part| evaluated(model, &part, targets, by),
+            |parts| {
+                for (task, evaluation) in parts {
+                    let task = task.unwrap_or_else(|| name.to_owned());
+                    match tasks.iter_mut().find(|(known, _)| *known == task) {
+                        Some((_, sum)) => sum.merge(&evaluation),
+                        None => tasks.push((task, evaluation)),
+                    }
                 }
-            }
-            Ok(())
-        })
+                Ok(())
+            },
+        )
     }
 }
 
-/// Sums over rows from which the scores follow.
-#[derive(Debug, Clone)]
-struct Tally {
-    n: f64,
-    /// Of each target: mean, squares about it, squared errors.
-    targets: Vec<[f64; 3]>,
-    hits: f64,
-    log_loss: f64,
-    classes: bool,
+/// The scores of some rows, for a JSON document.
+fn entry(evaluation: &Evaluation) -> Map<String, Value> {
+    let mut entry = Map::new();
+    let mut put = |name: &str, value: Value| drop(entry.insert(name.to_owned(), value));
+    put("samples", json!(evaluation.samples()));
+    if evaluation.is_of_classes() {
+        put("accuracy", json!(evaluation.accuracy()));
+        put("log_loss", json!(evaluation.log_loss()));
+        put("calibration_error", json!(evaluation.calibration_error()));
+        return entry;
+    }
+    put("mse", json!(evaluation.mse()));
+    put("r2", json!(evaluation.r2()));
+    if evaluation.mse_per_target().len() > 1 {
+        put("mse_per_target", json!(evaluation.mse_per_target()));
+        put("r2_per_target", json!(evaluation.r2_per_target()));
+    }
+    entry
 }
 
-impl Tally {
-    fn new(model: &Model) -> Self {
-        let classes = model.classifier().is_some();
-        let targets = if classes { 0 } else { model.schema.targets.len() };
-        Self { n: 0.0, targets: vec![[0.0; 3]; targets], hits: 0.0, log_loss: 0.0, classes }
-    }
-
-    /// Adds the sums of other rows (the pairwise update for squares about the mean).
-    fn merge(&mut self, other: &Self) {
-        let n = self.n + other.n;
-        if n <= 0.0 {
-            return;
-        }
-        for (a, b) in self.targets.iter_mut().zip(&other.targets) {
-            let gap = b[0] - a[0];
-            a[1] += b[1] + gap * gap * self.n * other.n / n;
-            a[0] += gap * other.n / n;
-            a[2] += b[2];
-        }
-        self.n = n;
-        self.hits += other.hits;
-        self.log_loss += other.log_loss;
-    }
-
-    fn scores(&self) -> (f64, f64) {
-        if self.classes {
-            return (self.hits / self.n, self.log_loss / self.n);
-        }
-        let p = self.targets.len() as f64;
-        let mse = self.targets.iter().map(|t| t[2] / self.n).sum::<f64>() / p;
-        (mse, self.targets.iter().map(r2).sum::<f64>() / p)
-    }
-
-    fn json(&self) -> Map<String, Value> {
-        let (first, second) = self.scores();
-        let names = if self.classes { ["accuracy", "log_loss"] } else { ["mse", "r2"] };
-        let mut entry = Map::new();
-        entry.insert("samples".to_owned(), json!(self.n));
-        entry.insert(names[0].to_owned(), json!(first));
-        entry.insert(names[1].to_owned(), json!(second));
-        if self.targets.len() > 1 {
-            let list =
-                |f: &dyn Fn(&[f64; 3]) -> f64| self.targets.iter().map(f).collect::<Vec<_>>();
-            entry.insert("mse_per_target".to_owned(), json!(list(&|t| t[2] / self.n)));
-            entry.insert("r2_per_target".to_owned(), json!(list(&r2)));
-        }
-        entry
-    }
-}
-
-/// 1 − squared errors over squares about the mean; 0 for a constant target that is missed.
-fn r2(t: &[f64; 3]) -> f64 {
-    match (t[1] > 0.0, t[2] > 0.0) {
-        (true, _) => 1.0 - t[2] / t[1],
-        (false, true) => 0.0,
-        (false, false) => 1.0,
-    }
-}
-
-type Tallies = Vec<(Option<String>, Tally)>;
-
-/// The sums of a batch, task by task.
-fn tallied(
+/// The evaluations of a batch, task by task; those without rows are left out.
+fn evaluated(
     model: &Model,
     part: &Part<'_>,
-    p: usize,
+    targets: &[String],
     by: Option<&str>,
-) -> Result<Tallies, IngestError> {
+) -> Result<Vec<(Option<String>, Evaluation)>, IngestError> {
+    if part.batch.rows == 0 {
+        return Ok(Vec::new());
+    }
     let x = part.rows()?;
     let field =
         |name: Option<&str>| part.source.fields().iter().find(|f| Some(f.name.as_str()) == name);
-    let mut groups: Tallies = match by.map(|_| part.encoder.beside(part.batch, p)) {
-        Some(Column::Texts(texts)) => texts
-            .names
-            .iter()
-            .map(|n| (Some(class_name(field(by), n)), Tally::new(model)))
-            .collect(),
-        _ => vec![(None, Tally::new(model))],
-    };
-    let group = |i: usize| match by.map(|_| part.encoder.beside(part.batch, p)) {
-        Some(Column::Texts(texts)) => texts.codes[i] as usize,
-        _ => 0,
-    };
-    match &model.learned {
-        Learned::Regression(learner) => {
-            let predicted = learner.predict(x)?;
-            for (i, row) in predicted.chunks_exact(p).enumerate() {
-                let mut one = Tally::new(model);
-                one.n = 1.0;
-                for (k, v) in row.iter().enumerate() {
-                    if let Column::Numbers(values) = part.encoder.beside(part.batch, k) {
-                        one.targets[k] = [values[i], 0.0, (values[i] - v).powi(2)];
-                    }
-                }
-                groups[group(i)].1.merge(&one);
-            }
+    let (names, codes) = match by.map(|_| part.encoder.beside(part.batch, targets.len())) {
+        Some(Column::Texts(texts)) => {
+            let name = |n: &String| Some(class_name(field(by), n));
+            (texts.names.iter().map(name).collect(), Some(&texts.codes))
         }
-        Learned::Classification(classifier) => {
-            let Column::Texts(labels) = part.encoder.beside(part.batch, 0) else {
-                return Ok(groups);
-            };
-            let target = model.schema.targets.first().map(String::as_str);
-            let proba = classifier.predict_proba(x)?;
-            let codes = classifier.predict_codes(x)?;
-            let k = classifier.classes().len();
-            let known: Vec<Option<usize>> = labels
-                .names
-                .iter()
-                .map(|n| {
-                    let name = class_name(field(target), n);
-                    classifier.classes().iter().position(|c| *c == name)
-                })
-                .collect();
-            for i in 0..part.batch.rows {
-                let tally = &mut groups[group(i)].1;
-                tally.n += 1.0;
-                // A class the model has never seen is missed, and as unlikely as numbers can say.
-                let p = known[labels.codes[i] as usize].map_or(0.0, |c| proba[i * k + c]);
-                let hit = known[labels.codes[i] as usize] == Some(codes[i] as usize);
-                tally.hits += f64::from(u8::from(hit));
-                tally.log_loss -= p.max(f64::MIN_POSITIVE).ln();
-            }
+        _ => (vec![None], None),
+    };
+    let group = |i: usize| codes.map_or(0, |codes| codes[i] as usize);
+    let cells: Vec<f64>;
+    let labels: Vec<String>;
+    let y = match part.encoder.beside(part.batch, 0) {
+        Column::Texts(texts) => {
+            let target = targets.first().map(String::as_str);
+            labels = texts.names.iter().map(|n| class_name(field(target), n)).collect();
+            Targets::Classes { codes: &texts.codes, names: &labels }
         }
-    }
-    Ok(groups)
+        _ => {
+            cells = values(part, targets.len());
+            Targets::Values(Rows::new(&cells, targets.len())?)
+        }
+    };
+    let rows = TaskRows { x, y, weights: None };
+    let found = model.learner.evaluate_groups(rows, group, names.len())?;
+    Ok(names.into_iter().zip(found).filter(|(_, found)| found.samples() > 0.0).collect())
 }
 
-fn words(tallies: &[(String, Tally)], overall: &Tally) -> String {
-    let names = if overall.classes { ["accuracy", "log-loss"] } else { ["mse", "r²"] };
-    let mut table = Table::new("Scores", &["task", "samples", names[0], names[1]]);
+/// The values of all targets, row by row.
+fn values(part: &Part<'_>, targets: usize) -> Vec<f64> {
+    let value = |i: usize, k: usize| match part.encoder.beside(part.batch, k) {
+        Column::Numbers(values) => values[i],
+        Column::Texts(_) | Column::Block { .. } => f64::NAN,
+    };
+    (0..part.batch.rows).flat_map(|i| (0..targets).map(move |k| value(i, k))).collect()
+}
+
+fn words(tasks: &[(String, Evaluation)], overall: &Evaluation) -> String {
+    let classes = overall.is_of_classes();
+    let names: &[&str] = if classes {
+        &["accuracy", "log-loss", "calibration error"]
+    } else {
+        &["RMSE", "mse", "R²"]
+    };
+    let mut table = Table::new("Scores", &[&["task", "samples"], names].concat());
     let all = ("overall".to_owned(), overall.clone());
-    for (name, tally) in tallies.iter().chain([&all]) {
-        let (first, second) = tally.scores();
-        table.row([cut(name, 32), grouped(tally.n), short(first), short(second)]);
+    for (name, found) in tasks.iter().chain([&all]) {
+        let scores = if classes {
+            [found.accuracy(), found.log_loss(), found.calibration_error()]
+        } else {
+            [found.mse().sqrt(), found.mse(), found.r2()]
+        };
+        let cells = [cut(name, 32), grouped(found.samples())];
+        table.row(cells.into_iter().chain(scores.map(short)));
     }
     table.text()
 }

@@ -5,13 +5,12 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::Args;
 use pmfcl::report::MissingReason;
-use pmfcl::{ClassLoss, Classifier, Preference, TaskReport};
-use pmfcl_file::{Access, Model, Store, Word};
-use pmfcl_lab::Table;
+use pmfcl::{Learner, Preference, TaskReport};
+use pmfcl_file::{Access, Model, Store};
 use serde_json::{Value, json};
 
 use crate::learn::MeanForgetting;
-use crate::terminal::{answer, bold, bytes, cut, grouped, maybe, short, wrapped};
+use pmfcl_terminal::{Table, answer, bold, bytes, cut, grouped, maybe, short, wrapped};
 
 /// Show a model: settings, size, tasks with loss, forgetting and bound.
 #[derive(Debug, Args)]
@@ -39,30 +38,29 @@ impl Show {
     }
 
     fn words(&self, model: &Model, tasks: &[TaskReport]) -> String {
-        let learner = model.learner();
-        let s = learner.settings();
-        let outputs = if model.classifier().is_some() { "classes" } else { "targets" };
+        let learner = &model.learner;
+        let (s, problem) = (learner.settings(), learner.problem());
+        let outputs = if problem.predicts_classes() { "classes" } else { "targets" };
         let mut out = format!("{}\n\n", bold(&self.model.display().to_string()));
-        let ridge = match (learner.model(), model.classifier().map(Classifier::gaussian)) {
-            (_, Some(Ok(gaussian))) => format!("shrinkage {}", short(gaussian.shrinkage())),
-            (Ok(m), _) => format!("{} ({})", short(m.penalty.ridge()), s.ridge.word()),
-            (Err(_), _) => s.ridge.word(),
+        let ridge = match (fact(learner, "shrinkage"), learner.solution()) {
+            (Some(shrinkage), _) => format!("shrinkage {}", short(shrinkage)),
+            (None, Ok(m)) => format!("{} ({})", short(m.penalty.ridge()), s.ridge),
+            (None, Err(_)) => s.ridge.to_string(),
         };
         for (name, value) in [
-            ("loss", model.loss().to_owned()),
+            ("loss", model.loss()),
             (outputs, cut(&model.outputs().join(", "), 60)),
-            ("features", format!("{} ({})", model.features().len(), s.basis.word())),
+            ("features", format!("{} ({})", model.features().len(), s.basis)),
             ("ridge", ridge),
-            ("memory", format!("{}, {}", s.memory.word(), bytes(model.state_bytes()))),
-            ("preference", s.prefer.word()),
+            ("memory", format!("{}, {}", s.memory, bytes(model.state_bytes()))),
+            ("preference", s.prefer.to_string()),
             ("samples", grouped(learner.samples())),
         ] {
             out.push_str(&format!("  {name:<11} {value}\n"));
         }
         out.push('\n');
-        let logistic = model.classifier().is_some_and(|c| c.settings().loss == ClassLoss::Logistic);
-        // Of log-loss the least is only known from below.
-        let best = if logistic { "best ≥" } else { "best" };
+        // Of a loss that is bounded the least is only known from below.
+        let best = if problem.description().exact { "best" } else { "best ≥" };
         let mut table = Table::new(
             &format!("Tasks ({})", tasks.len()),
             &["task", "samples", "rank", "weight", "loss", best, "forgetting", "bound"],
@@ -107,25 +105,15 @@ impl Show {
 /// What the numbers of the tasks mean, where that is not plain.
 fn notes(model: &Model, tasks: &[TaskReport]) -> Vec<String> {
     let mut notes: Vec<String> = Vec::new();
-    match model.classifier().map(|c| c.settings().loss) {
-        Some(ClassLoss::Gaussian) => notes.push(
-            "loss: half the squared Mahalanobis distance of a row to the mean of its class, plus the log-loss of the class shares"
-                .to_owned(),
-        ),
-        Some(ClassLoss::Logistic) => notes.push(
-            "– : log-loss is known from its bounds alone; `pmfcl score` measures it on rows"
-                .to_owned(),
-        ),
-        Some(ClassLoss::Squared) | None => {}
-    }
+    notes.extend(model.learner.problem().description().table_note.map(str::to_owned));
     if tasks.iter().any(|t| t.bound.is_none()) {
         notes.push("– : the summaries kept do not determine it (compact memory)".to_owned());
     }
-    notes.extend(model.classifier().and_then(Classifier::missing_classes_note));
+    notes.extend(model.learner.warnings());
     if tasks.iter().any(|t| !t.guaranteed) {
         notes.push("? : an estimate, not a guaranteed bound".to_owned());
     }
-    match MissingReason::of_summaries(model.learner()) {
+    match MissingReason::of_summaries(&model.learner) {
         None => notes.push(format!("p-values and intervals: {ASSUMED}")),
         Some(MissingReason::Weights) => notes.push(
             "no p-values and intervals: sample weights do not add up to a whole number, so they are not copies of rows"
@@ -138,23 +126,25 @@ fn notes(model: &Model, tasks: &[TaskReport]) -> Vec<String> {
 
 /// The tasks as they stand; none before the first.
 pub(crate) fn task_reports(model: &Model) -> Result<Vec<TaskReport>> {
-    if model.learner().records().is_empty() {
+    if model.learner.records().is_empty() {
         return Ok(Vec::new());
     }
-    Ok(match model.classifier() {
-        Some(classifier) => classifier.tasks()?.into_iter().map(|t| t.report).collect(),
-        None => model.learner().tasks()?,
-    })
+    Ok(model.learner.tasks()?)
+}
+
+/// A number the problem chose, by its name.
+fn fact(learner: &Learner, name: &str) -> Option<f64> {
+    learner.facts().ok()?.into_iter().find(|(known, _)| *known == name).map(|(_, value)| value)
 }
 
 /// Intercepts and coefficients: one of each for every column of the parameters.
 fn parameters(model: &Model) -> (Vec<f64>, Vec<Vec<f64>>) {
-    let learner = model.learner();
-    let Ok(solution) = learner.model() else { return (Vec::new(), Vec::new()) };
+    let learner = &model.learner;
+    let Ok(parameters) = learner.parameters() else { return (Vec::new(), Vec::new()) };
     let first = usize::from(learner.settings().intercept);
-    (0..solution.theta.targets())
+    (0..parameters.theta.targets())
         .map(|k| {
-            let column = solution.theta.column(k);
+            let column = parameters.theta.column(k);
             (if first == 1 { column[0] } else { 0.0 }, column[first..].to_vec())
         })
         .unzip()
@@ -190,8 +180,8 @@ fn coefficients(model: &Model) -> String {
 
 /// The document of `show --json`.
 pub(crate) fn document(model: &Model, tasks: &[TaskReport]) -> Value {
-    let learner = model.learner();
-    let s = learner.settings();
+    let learner = &model.learner;
+    let (s, problem) = (learner.settings(), learner.problem());
     let (intercepts, coefs) = parameters(model);
     let (intercept, coef) = match (&intercepts[..], &coefs[..]) {
         ([i], [c]) => (json!(i), json!(c)),
@@ -201,18 +191,18 @@ pub(crate) fn document(model: &Model, tasks: &[TaskReport]) -> Value {
         Preference::Chosen(list) => {
             Value::Object(list.iter().map(|(n, a)| (n.clone(), json!(a))).collect())
         }
-        other => json!(other.word()),
+        other => json!(other.to_string()),
     };
     let mut document = json!({
         "loss": model.loss(),
         "features": model.features(),
         "inputs": model.schema.features(),
-        "basis": s.basis.word(),
-        "ridge": learner.model().ok().map(|m| m.penalty.ridge()),
-        "ridge_setting": s.ridge.word(),
-        "standardize": learner.model().map_or(s.standardize, |m| m.penalty.standardize()),
-        "memory": s.memory.word(),
-        "accumulator": s.accumulator.word(),
+        "basis": s.basis.to_string(),
+        "ridge": learner.solution().ok().map(|m| m.penalty.ridge()),
+        "ridge_setting": s.ridge.to_string(),
+        "standardize": learner.solution().map_or(s.standardize, |m| m.penalty.standardize()),
+        "memory": s.memory.to_string(),
+        "accumulator": s.accumulator.to_string(),
         "preference": preference,
         "samples": learner.samples(),
         "state_bytes": model.state_bytes(),
@@ -224,26 +214,25 @@ pub(crate) fn document(model: &Model, tasks: &[TaskReport]) -> Value {
             "missing": MissingReason::of_summaries(learner).map(|reason| reason.to_string()),
         },
     });
-    MeanForgetting::of(model).enter(&mut document);
-    match model.classifier() {
-        Some(classifier) => {
-            document["target"] = json!(model.schema.targets[0]);
-            document["classes"] = json!(classifier.classes());
-            let c = classifier.settings();
-            match c.loss {
-                ClassLoss::Logistic => {
-                    document["curvature"] = json!(c.curvature.word());
-                    document["scheme"] = json!(c.scheme.word());
-                }
-                ClassLoss::Gaussian => {
-                    document["ridge"] = Value::Null;
-                    document["shrinkage"] =
-                        json!(classifier.gaussian().ok().map(pmfcl::classify::Gaussian::shrinkage));
-                }
-                ClassLoss::Squared => {}
-            }
+    MeanForgetting::of(learner).enter(&mut document);
+    if problem.predicts_classes() {
+        document["target"] = json!(model.schema.targets[0]);
+        document["classes"] = json!(learner.classes());
+    } else {
+        document["targets"] = json!(model.schema.targets);
+    }
+    for (name, value) in problem.options() {
+        document[name] = json!(value);
+    }
+    // What was chosen stands under its name, the setting beside it.
+    for (name, value) in learner.facts().unwrap_or_default() {
+        if let Some(setting) = document.get(name).cloned() {
+            document[format!("{name}_setting")] = setting;
         }
-        None => document["targets"] = json!(model.schema.targets),
+        document[name] = json!(value);
+    }
+    if problem.description().shrunk.is_some() {
+        document["ridge"] = Value::Null;
     }
     document
 }
@@ -260,5 +249,6 @@ fn task(t: &TaskReport) -> Value {
         "forgetting": t.forgetting,
         "bound": t.bound,
         "guaranteed": t.guaranteed,
+        "outcome": t.outcome.to_string(),
     })
 }

@@ -1,12 +1,11 @@
 //! Rows of data files through a model, in order.
 
 use anyhow::{Result, bail};
-use pmfcl::{Classifier, Rows};
+use pmfcl::Rows;
 use pmfcl_file::Model;
 use pmfcl_ingest::{Encoder, Files, Flow, IngestError, Wish, check_columns, check_labels};
 use pmfcl_read::{Batch, Source, Wanted};
-
-use crate::terminal::Progress;
+use pmfcl_terminal::Progress;
 
 /// A batch encoded for the model.
 pub(crate) struct Part<'a> {
@@ -33,7 +32,7 @@ pub(crate) fn stream<T: Send>(
     work: &(dyn Fn(Part<'_>) -> Result<T, IngestError> + Sync),
     mut take: impl FnMut(T) -> Result<()>,
 ) -> Result<()> {
-    if model.learner().records().is_empty() {
+    if model.learner.records().is_empty() {
         bail!("the model has learned nothing yet; `pmfcl learn` teaches it");
     }
     let encoder = Encoder::new(&model.schema, beside, false);
@@ -43,8 +42,7 @@ pub(crate) fn stream<T: Send>(
     let flow = Flow {
         plan: &|source| {
             check_columns(source, &model.schema, &Wish::default(), false)?;
-            let classes = model.classifier().map_or(&[][..], Classifier::classes);
-            check_labels(source, labels, classes, &Wish::default())?;
+            check_labels(source, labels, model.learner.classes(), &Wish::default())?;
             Ok(encoder.wanted())
         },
         work: &|source, batch| {

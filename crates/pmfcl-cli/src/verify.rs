@@ -4,9 +4,8 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::Args;
+use pmfcl_terminal::{answer, bytes};
 use serde_json::json;
-
-use crate::terminal::{answer, bytes};
 
 /// Check every byte and invariant of a model file. Exit code 0 means that all is well.
 #[derive(Debug, Args)]

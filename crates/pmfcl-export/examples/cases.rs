@@ -9,8 +9,7 @@ use std::error::Error;
 use std::fs;
 use std::path::Path;
 
-use pmfcl::classify::Temperature;
-use pmfcl::{ClassLoss, Classifier, ClassifierSettings, Labels, Learner, Ridge, Rows, Settings};
+use pmfcl::{ClassList, Labels, Learner, Problem, Ridge, Rows, Settings, TaskRows};
 use pmfcl_export::{Exported, Input, json, onnx, onnx_for, safetensors};
 use serde_json::{Value, json as object};
 
@@ -46,15 +45,25 @@ const BASES: [&str; 26] = [
 
 /// What is learned.
 #[derive(Clone, Copy)]
-enum Head {
-    Regression {
-        targets: usize,
-        intercept: bool,
-    },
+struct Head {
+    loss: &'static str,
+    targets: Targets,
+    intercept: bool,
+    /// An option of the problem, and its value.
+    option: Option<(&'static str, &'static str)>,
+}
+
+#[derive(Clone, Copy)]
+enum Targets {
+    /// So many values.
+    Values(usize),
+    /// So many counts.
+    Counts(usize),
     Classes {
-        loss: ClassLoss,
-        classes: &'static [&'static str],
-        settings: fn(&mut ClassifierSettings),
+        /// Those that have rows.
+        learned: &'static [&'static str],
+        /// One that has none.
+        absent: Option<&'static str>,
     },
 }
 
@@ -63,35 +72,71 @@ const FOUR: &[&str] = &["ash", "beech", "elm", "Überraschung"];
 const NUMBERS: &[&str] = &["-1", "2", "2.5", "10"];
 const TWO_NUMBERS: &[&str] = &["0", "1"];
 
+impl Head {
+    fn new(loss: &'static str, targets: Targets) -> Self {
+        Self { loss, targets, intercept: true, option: None }
+    }
+
+    fn values(loss: &'static str, count: usize) -> Self {
+        Self::new(loss, Targets::Values(count))
+    }
+
+    fn classes(loss: &'static str, learned: &'static [&'static str]) -> Self {
+        Self::new(loss, Targets::Classes { learned, absent: None })
+    }
+
+    /// Four classes, and a fifth that sorts between them.
+    fn absent(loss: &'static str) -> Self {
+        Self::new(loss, Targets::Classes { learned: FOUR, absent: Some("cedar") })
+    }
+
+    fn origin(self) -> Self {
+        Self { intercept: false, ..self }
+    }
+
+    fn option(self, name: &'static str, value: &'static str) -> Self {
+        Self { option: Some((name, value)), ..self }
+    }
+
+    fn problem(self) -> pmfcl::Result<Problem> {
+        let classes = match self.targets {
+            Targets::Values(_) | Targets::Counts(_) => None,
+            Targets::Classes { learned, absent } => {
+                let all = learned.iter().copied().chain(absent);
+                Some(ClassList::Fixed(all.map(str::to_owned).collect()))
+            }
+        };
+        let problem = Problem::parse(self.loss, classes)?;
+        match self.option {
+            Some((name, value)) => problem.with_option(name, value),
+            None => Ok(problem),
+        }
+    }
+}
+
 fn heads() -> Vec<(&'static str, Head)> {
-    use ClassLoss::{Gaussian, Logistic, Squared};
-    let classes = |loss, classes, settings| Head::Classes { loss, classes, settings };
-    let plain: fn(&mut ClassifierSettings) = |_| {};
-    let origin: fn(&mut ClassifierSettings) = |settings| settings.intercept = false;
-    // Sorts between the others and has no rows.
-    let absent: fn(&mut ClassifierSettings) = |settings| {
-        settings.temperature = Temperature::Fixed(2.5);
-        settings.classes.as_mut().expect("classes are named").push("cedar".to_owned());
-    };
-    let automatic: fn(&mut ClassifierSettings) =
-        |settings| settings.temperature = Temperature::Auto;
+    let logistic = |classes| Head::classes("logistic", classes).option("certify", "false");
     vec![
-        ("squared-1", Head::Regression { targets: 1, intercept: true }),
-        ("squared-3", Head::Regression { targets: 3, intercept: true }),
-        ("squared-1-origin", Head::Regression { targets: 1, intercept: false }),
-        ("squared-3-origin", Head::Regression { targets: 3, intercept: false }),
-        ("squared-two", classes(Squared, TWO, plain)),
-        ("squared-numbers", classes(Squared, NUMBERS, plain)),
-        ("squared-four-origin", classes(Squared, FOUR, origin)),
-        ("squared-four-absent", classes(Squared, FOUR, absent)),
-        ("gaussian-two-numbers", classes(Gaussian, TWO_NUMBERS, plain)),
-        ("gaussian-four", classes(Gaussian, FOUR, plain)),
-        ("gaussian-four-absent", classes(Gaussian, FOUR, absent)),
-        ("gaussian-two-automatic", classes(Gaussian, TWO, automatic)),
-        ("logistic-two", classes(Logistic, TWO, plain)),
-        ("logistic-two-numbers-origin", classes(Logistic, TWO_NUMBERS, origin)),
-        ("logistic-numbers", classes(Logistic, NUMBERS, plain)),
-        ("logistic-four-origin", classes(Logistic, FOUR, origin)),
+        ("squared-1", Head::values("squared", 1)),
+        ("squared-3", Head::values("squared", 3)),
+        ("squared-1-origin", Head::values("squared", 1).origin()),
+        ("squared-3-origin", Head::values("squared", 3).origin()),
+        ("huber-1", Head::values("huber:1.5", 1)),
+        ("huber-3-origin", Head::values("huber:0.2", 3).origin()),
+        ("poisson-1", Head::new("poisson", Targets::Counts(1))),
+        ("poisson-2-origin", Head::new("poisson:4", Targets::Counts(2)).origin()),
+        ("squared-two", Head::classes("squared", TWO)),
+        ("squared-numbers", Head::classes("squared", NUMBERS)),
+        ("squared-four-origin", Head::classes("squared", FOUR).origin()),
+        ("squared-four-absent", Head::absent("squared")),
+        ("gaussian-two-numbers", Head::classes("gaussian", TWO_NUMBERS)),
+        ("gaussian-four", Head::classes("gaussian", FOUR)),
+        ("gaussian-four-absent", Head::absent("gaussian").option("temperature", "2.5")),
+        ("gaussian-two-automatic", Head::classes("gaussian", TWO).option("temperature", "auto")),
+        ("logistic-two", logistic(TWO)),
+        ("logistic-two-numbers-origin", logistic(TWO_NUMBERS).origin()),
+        ("logistic-numbers", logistic(NUMBERS)),
+        ("logistic-four-origin", logistic(FOUR).origin()),
     ]
 }
 
@@ -244,6 +289,10 @@ fn main() -> Result<(), Box<dyn Error>> {
                 if layout == Layout::Texts && !matches!(name, "squared-1" | "gaussian-four") {
                     continue;
                 }
+                // Near a pole, the exponential leaves the range of doubles.
+                if poles && matches!(head.targets, Targets::Counts(_)) {
+                    continue;
+                }
                 let file = basis.replace([':', ',', '='], "_");
                 let case = format!("{file}-{}-{name}", layout.name());
                 let place = Path::new(&directory).join(&case);
@@ -281,60 +330,54 @@ fn write(
         })).collect::<Vec<Value>>(),
         "encoded": nested(&encoded, width),
     });
-    match head {
-        Head::Regression { targets, intercept } => {
-            let settings = Settings {
-                basis: basis.parse()?,
-                intercept,
-                ridge: Ridge::Fixed(1e-3),
-                threads: 1,
-                ..Settings::default()
-            };
-            let mut learner = Learner::new(settings)?;
-            for (name, table) in ["first", "second"].iter().zip(&tasks) {
-                let x = table.encoded();
-                let y: Vec<f64> = x
-                    .chunks(width)
-                    .flat_map(|row| (0..targets).map(move |target| response(row, target)))
-                    .collect();
-                learner.learn(name, Rows::new(&x, width)?, Rows::new(&y, targets)?)?;
+    let settings = Settings {
+        basis: basis.parse()?,
+        intercept: head.intercept,
+        ridge: Ridge::Fixed(match head.targets {
+            Targets::Values(_) => 1e-3,
+            Targets::Counts(_) | Targets::Classes { .. } => 1e-2,
+        }),
+        threads: 1,
+        ..Settings::default()
+    };
+    let mut learner = Learner::new(head.problem()?, settings)?;
+    for (name, table) in ["first", "second"].iter().zip(&tasks) {
+        let cells = table.encoded();
+        let x = Rows::new(&cells, width)?;
+        match head.targets {
+            Targets::Values(count) | Targets::Counts(count) => {
+                let counts = matches!(head.targets, Targets::Counts(_));
+                let target = |row: &[f64], k: usize| {
+                    let value = response(row, k);
+                    if counts { (2.0 * value.exp()).min(30.0).round() } else { value }
+                };
+                let each = |row| (0..count).map(move |k| target(row, k));
+                let y: Vec<f64> = cells.chunks(width).flat_map(each).collect();
+                learner.learn(name, TaskRows::new(x, Rows::new(&y, count)?), 1.0)?;
             }
-            let targets: Vec<String> = (1..=targets).map(|i| format!("target {i}")).collect();
-            let design = learner.design().ok_or("nothing was learned")?;
-            let theta = &learner.model()?.theta;
-            let exported = Exported::regression(case, &asked.inputs, design, theta, &targets)?;
-            facts["predictions"] = nested(&learner.predict(x)?, targets.len());
-            export(place, &exported)?;
-        }
-        Head::Classes { loss, classes, settings } => {
-            let mut chosen = ClassifierSettings {
-                loss,
-                basis: basis.parse()?,
-                ridge: Ridge::Fixed(1e-2),
-                certify: false,
-                classes: Some(classes.iter().map(|&class| class.to_owned()).collect()),
-                threads: 1,
-                ..ClassifierSettings::default()
-            };
-            settings(&mut chosen);
-            let mut classifier = Classifier::new(chosen)?;
-            for (name, table) in ["first", "second"].iter().zip(&tasks) {
-                let x = table.encoded();
+            Targets::Classes { learned, .. } => {
                 let label = |row: &[f64]| {
                     let noise = 0.3 * draw.uniform();
-                    let place = (response(row, 1) + noise + 1.2) / 2.4 * classes.len() as f64;
-                    classes[(place.max(0.0) as usize).min(classes.len() - 1)]
+                    let place = (response(row, 1) + noise + 1.2) / 2.4 * learned.len() as f64;
+                    learned[(place.max(0.0) as usize).min(learned.len() - 1)]
                 };
-                let labels: Vec<&str> = x.chunks(width).map(label).collect();
-                classifier.learn(name, Rows::new(&x, width)?, &Labels::new(&labels))?;
+                let labels: Vec<&str> = cells.chunks(width).map(label).collect();
+                learner.learn(name, TaskRows::new(x, &Labels::new(&labels)), 1.0)?;
             }
-            let exported = Exported::classification(case, &asked.inputs, &classifier)?;
-            facts["labels"] = classifier.predict(x)?.into();
-            facts["probabilities"] =
-                nested(&classifier.predict_proba(x)?, classifier.classes().len());
-            export(place, &exported)?;
         }
     }
+    let mut targets = Vec::new();
+    match head.targets {
+        Targets::Values(count) | Targets::Counts(count) => {
+            targets.extend((1..=count).map(|i| format!("target {i}")));
+            facts["predictions"] = nested(&learner.predict(x)?, count);
+        }
+        Targets::Classes { .. } => {
+            facts["labels"] = learner.predict_classes(x)?.into();
+            facts["probabilities"] = nested(&learner.probabilities(x)?, learner.classes().len());
+        }
+    }
+    export(place, &Exported::of(case, &asked.inputs, &learner, &targets)?)?;
     fs::write(place.join("case.json"), facts.to_string())?;
     Ok(())
 }

@@ -28,6 +28,16 @@ pub enum ExportError {
         /// The value.
         value: f64,
     },
+    /// A way to predict that the formats do not know.
+    #[error(
+        "the model `{model}` predicts by {response}, which cannot be written: use a newer version of pmfcl-export"
+    )]
+    Response {
+        /// The model's name.
+        model: String,
+        /// How it predicts.
+        response: String,
+    },
     /// Larger than the format allows.
     #[error(
         "the model `{model}` would take more than {most} bytes of {format}: take a smaller basis, or another format"

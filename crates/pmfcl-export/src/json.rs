@@ -5,25 +5,27 @@
 use serde_json::Value;
 
 use crate::object::{Object, list};
+use crate::outputs::entries;
 use crate::tensors::{self, Cells, Tensor};
-use crate::{ExportError, Exported, Input, Output, Rule};
+use crate::{ExportError, Exported, Input};
 
-/// Version of the layout below.
-const VERSION: u32 = 1;
+/// Version of the layout below; 2 has `link`.
+const VERSION: u32 = 2;
 
 /// The model as JSON text.
 ///
 /// | entry | holds |
 /// | --- | --- |
-/// | `format`, `version`, `producer` | `pmfcl-model`, 1, and the version of pmfcl |
-/// | `name`, `loss`, `basis` | as given; the basis as its canonical spec, such as `poly:2` |
+/// | `format`, `version`, `producer` | `pmfcl-model`, 2, and the version of pmfcl |
+/// | `name`, `loss`, `basis` | the model's name; loss and basis with their parameters, such as `huber:1.5` and `poly:2` |
 /// | `inputs` | in order, `{"number": column}` or `{"column": …, "value": …}` for 1 where a text column holds a value |
 /// | `features` | names of the columns of the basis |
-/// | `targets`, or `classes`, `absent`, `probabilities` | names of outputs; classes without rows; the rule, by name, and its temperature |
+/// | `targets`, `link` | names of the values; `identity`, or `exp` where a value is the exponential of its linear predictor |
+/// | or `classes`, `absent`, `probabilities` | their names; those without rows, which score −∞; the rule, `clip` or `softmax`, and its temperature |
 /// | `intercept`, `coef` | a number and a list along `features`; a list of each where θ has several columns. No intercept is `null` |
 /// | `map` | the numbers of the basis: see [`pmfcl::Parts`] |
 ///
-/// Two classes of a `logistic` model have one list: the log-odds of the second against the first.
+/// Two classes of a `logistic` model have one list: the log-odds of the second against the first, which scores 0.
 ///
 /// # Errors
 /// When the parts of the model do not fit together.
@@ -34,17 +36,13 @@ pub fn json(exported: &Exported<'_>) -> Result<String, ExportError> {
         .with("version", VERSION)
         .with("producer", concat!("pmfcl ", env!("CARGO_PKG_VERSION")))
         .with("name", exported.name)
-        .with("loss", exported.loss)
+        .with("loss", exported.loss.as_str())
         .with("basis", exported.design.map().basis().to_string())
         .with_text("inputs", &inputs(exported.inputs))
         .with("features", exported.features());
-    object = match exported.output {
-        Output::Targets(targets) => object.with("targets", targets),
-        Output::Classes { classes, rule } => object
-            .with("classes", classes)
-            .with("absent", absent(exported, classes))
-            .with_text("probabilities", &probabilities(rule)),
-    };
+    for (name, entry) in entries(exported) {
+        object = object.with_text(name, &entry.json());
+    }
     if !exported.design.intercept() {
         object = object.with("intercept", Value::Null);
     }
@@ -72,26 +70,6 @@ pub(crate) fn inputs(inputs: &[Input]) -> String {
             Object::default().with("column", column.as_str()).with("value", value.as_str()).text()
         }
     }))
-}
-
-/// Names of the classes without rows.
-pub(crate) fn absent(exported: &Exported<'_>, classes: &[String]) -> Vec<String> {
-    // Where two classes share a column, neither is absent and the pairs end early.
-    let pairs = classes.iter().zip(exported.absent());
-    pairs.filter(|(_, absent)| *absent).map(|(class, _)| class.clone()).collect()
-}
-
-/// How scores become probabilities.
-pub(crate) fn probabilities(rule: Rule) -> String {
-    let object = Object::default();
-    match rule {
-        Rule::Squared => object.with("rule", "clip"),
-        Rule::Gaussian { temperature } => {
-            object.with("rule", "softmax").with("temperature", temperature)
-        }
-        Rule::Logistic => object.with("rule", "softmax").with("temperature", 1.0),
-    }
-    .text()
 }
 
 /// The entries along the first dimension, each as JSON.

@@ -10,15 +10,15 @@
 //! and wherever it is written.
 //!
 //! ```
-//! use pmfcl::{Learner, Rows, Settings};
+//! use pmfcl::{Learner, Problem, Rows, Settings, TaskRows};
 //! use pmfcl_export::{Exported, Input};
 //!
-//! let mut learner = Learner::new(Settings::default())?;
-//! learner.learn("spring", Rows::new(&[1.0, 2.0, 3.0], 1)?, Rows::new(&[2.0, 4.1, 5.9], 1)?)?;
+//! let mut learner = Learner::new(Problem::squared(), Settings::default())?;
+//! let (x, y) = (Rows::new(&[1.0, 2.0, 3.0], 1)?, Rows::new(&[2.0, 4.1, 5.9], 1)?);
+//! learner.learn("spring", TaskRows::new(x, y), 1.0)?;
 //!
 //! let (inputs, targets) = ([Input::Number("hours".into())], ["cost".to_owned()]);
-//! let design = learner.design().expect("a task was learned");
-//! let model = Exported::regression("costs", &inputs, design, &learner.model()?.theta, &targets)?;
+//! let model = Exported::of("costs", &inputs, &learner, &targets)?;
 //! let bytes = pmfcl_export::onnx(&model)?;
 //! assert!(bytes.len() > 100);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -35,11 +35,12 @@ mod exported;
 mod json;
 mod object;
 mod onnx;
+mod outputs;
 mod safetensors;
 mod tensors;
 
 pub use error::ExportError;
-pub use exported::{Exported, Input, Output, Rule};
+pub use exported::{Exported, Input};
 pub use json::json;
 pub use onnx::{OPSET, OPSETS, onnx, onnx_for};
 pub use safetensors::safetensors;

@@ -4,10 +4,11 @@
 
 use serde_json::Value;
 
-use crate::json::{absent, inputs, probabilities};
-use crate::object::{Object, list};
+use crate::json::inputs;
+use crate::object::Object;
+use crate::outputs::entries;
 use crate::tensors::{self, Cells};
-use crate::{ExportError, Exported, Output};
+use crate::{ExportError, Exported};
 
 /// The longest header the format's readers accept.
 const MOST: usize = 100_000_000;
@@ -54,22 +55,16 @@ pub fn safetensors(exported: &Exported<'_>) -> Result<Vec<u8>, ExportError> {
 
 /// Names and settings: text by text, as the format wants it.
 fn metadata(exported: &Exported<'_>) -> String {
-    let names =
-        |names: &[String]| list(names.iter().map(|name| Value::from(name.as_str()).to_string()));
-    let object = Object::default()
+    let mut object = Object::default()
         .with("format", "pmfcl-model")
         .with("producer", concat!("pmfcl ", env!("CARGO_PKG_VERSION")))
         .with("name", exported.name)
-        .with("loss", exported.loss)
+        .with("loss", exported.loss.as_str())
         .with("basis", exported.design.map().basis().to_string())
         .with("inputs", inputs(exported.inputs))
-        .with("features", names(&exported.features()));
-    match exported.output {
-        Output::Targets(targets) => object.with("targets", names(targets)),
-        Output::Classes { classes, rule } => object
-            .with("classes", names(classes))
-            .with("absent", names(&absent(exported, classes)))
-            .with("probabilities", probabilities(rule)),
+        .with("features", Value::from(exported.features()).to_string());
+    for (name, entry) in entries(exported) {
+        object = object.with(name, entry.text());
     }
-    .text()
+    object.text()
 }

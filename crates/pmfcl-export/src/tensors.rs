@@ -50,7 +50,7 @@ impl Tensor {
 
 /// Coefficients and intercept.
 pub(crate) fn parameters(exported: &Exported<'_>) -> Vec<Tensor> {
-    let (p, m) = (exported.theta.targets(), exported.design.map().width());
+    let (p, m) = (exported.columns(), exported.design.map().width());
     let coef: Vec<f64> = (0..p).flat_map(|k| exported.coefficients(k)).copied().collect();
     let mut tensors = vec![Tensor::floats("coef", &[p, m], &coef)];
     tensors.extend(exported.intercepts().map(|cells| Tensor::floats("intercept", &[p], &cells)));

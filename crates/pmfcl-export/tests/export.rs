@@ -1,13 +1,10 @@
 //! The same bytes every time, and refusals that say what is wrong.
 
-use pmfcl::classify::Temperature;
-use pmfcl::{
-    Basis, ClassLoss, Classifier, ClassifierSettings, Design, Labels, Learner, Rows, Settings,
-    Theta,
-};
-use pmfcl_export::{
-    ExportError, Exported, Input, OPSET, Output, Rule, json, onnx, onnx_for, safetensors,
-};
+use pmfcl::learner::Parameters;
+use pmfcl::loss::Link;
+use pmfcl::problem::{ClassRule, Response};
+use pmfcl::{Basis, ClassList, Design, Labels, Learner, Problem, Rows, Settings, TaskRows, Theta};
+use pmfcl_export::{ExportError, Exported, Input, OPSET, json, onnx, onnx_for, safetensors};
 
 fn design(basis: &str, inputs: usize, intercept: bool) -> Design {
     let rows: Vec<f64> = (0..20 * inputs).map(|i| ((i * 7) % 13) as f64 / 3.0).collect();
@@ -22,16 +19,40 @@ fn names(names: &[&str]) -> Vec<String> {
     names.iter().map(|&name| name.to_owned()).collect()
 }
 
+/// Values by least squares with these parameters.
+fn values<'a>(
+    name: &'a str,
+    inputs: &'a [Input],
+    design: &'a Design,
+    theta: Theta,
+    targets: &'a [String],
+) -> Exported<'a> {
+    let response = Response::Values(Link::Identity);
+    let parameters = Parameters { theta, classes: Vec::new(), response };
+    Exported { name, loss: "squared".to_owned(), inputs, design, parameters, targets }
+}
+
+/// A learner of one task.
+fn learned(problem: Problem, rows: TaskRows<'_>) -> Learner {
+    let mut learner = Learner::new(problem, Settings::default()).unwrap();
+    learner.learn("only", rows, 1.0).unwrap();
+    learner
+}
+
+fn read(model: &Exported<'_>) -> serde_json::Value {
+    serde_json::from_str(&json(model).unwrap()).unwrap()
+}
+
 #[test]
 fn a_plane_byte_by_byte() {
     let (inputs, targets) = (numbers(&["a", "b"]), names(&["y"]));
     let (design, theta) = (design("linear", 2, true), Theta::from_slice(&[1.0, 2.0, -0.5]));
-    let model = Exported::regression("tiny", &inputs, &design, &theta, &targets).unwrap();
+    let model = values("tiny", &inputs, &design, theta, &targets);
     let found = onnx(&model).unwrap();
     // As the official checker took it and onnxruntime ran it: 1 + 2·3 − ½·4 = 5.
     let version = env!("CARGO_PKG_VERSION").as_bytes();
     let value = b"\x12\x0f\x0a\x0d\x08\x0b\x12\x09\x0a\x03\x12\x01N\x0a\x02\x08"; // double [N, …
-    let expected: [&[u8]; 24] = [
+    let expected: [&[u8]; 25] = [
         b"\x08\x09",      // ir_version 9
         b"\x12\x05pmfcl", // producer_name
         b"\x1a",          // producer_version
@@ -56,6 +77,7 @@ fn a_plane_byte_by_byte() {
         b"\x72\x29\x0a\x06inputs\x12\x1f[{\"number\":\"a\"},{\"number\":\"b\"}]",
         b"\x72\x15\x0a\x08features\x12\x09[\"a\",\"b\"]",
         b"\x72\x10\x0a\x07targets\x12\x05[\"y\"]",
+        b"\x72\x10\x0a\x04link\x12\x08identity",
     ];
     assert_eq!(found, expected.concat());
 }
@@ -81,7 +103,7 @@ fn every_basis(check: impl Fn(&str, &Exported<'_>)) {
         let category = Input::Category { column: "season".to_owned(), value: "spring".to_owned() };
         let inputs = [numbers(&["hours"]), vec![category]].concat();
         let targets = names(&["cost", "time"]);
-        check(spec, &Exported::regression("two", &inputs, &design, &theta, &targets).unwrap());
+        check(spec, &values("two", &inputs, &design, theta, &targets));
     }
 }
 
@@ -96,9 +118,9 @@ fn the_same_model_gives_the_same_bytes() {
 #[test]
 fn json_brings_every_parameter_back_bit_for_bit() {
     every_basis(|spec, model| {
-        let read: serde_json::Value = serde_json::from_str(&json(model).unwrap()).unwrap();
+        let read = read(model);
         for k in 0..2 {
-            let column = model.theta.column(k);
+            let column = model.parameters.theta.column(k);
             let bits = |value: &serde_json::Value| value.as_f64().unwrap().to_bits();
             assert_eq!(bits(&read["intercept"][k]), column[0].to_bits(), "{spec}");
             let coef = read["coef"][k].as_array().unwrap();
@@ -114,11 +136,11 @@ fn json_brings_every_parameter_back_bit_for_bit() {
 fn json_of_a_line_reads_as_one() {
     let (inputs, targets) = (numbers(&["hours"]), names(&["cost"]));
     let (design, theta) = (design("linear", 1, true), Theta::from_slice(&[1.0, 2.0]));
-    let model = Exported::regression("tiny", &inputs, &design, &theta, &targets).unwrap();
+    let model = values("tiny", &inputs, &design, theta, &targets);
     let expected = format!(
         r#"{{
 "format":"pmfcl-model",
-"version":1,
+"version":2,
 "producer":"pmfcl {}",
 "name":"tiny",
 "loss":"squared",
@@ -126,6 +148,7 @@ fn json_of_a_line_reads_as_one() {
 "inputs":[{{"number":"hours"}}],
 "features":["hours"],
 "targets":["cost"],
+"link":"identity",
 "intercept":1.0,
 "coef":[2.0],
 "map":{{}}
@@ -167,39 +190,50 @@ fn a_safetensors_header_is_aligned_and_its_offsets_fill_the_file() {
 #[test]
 fn names_must_be_as_many_as_the_model_has() {
     let (one, two) = (numbers(&["a"]), numbers(&["a", "b"]));
-    let (design, theta) = (design("linear", 2, true), Theta::zeros(3, 1));
     let targets = names(&["y", "z"]);
-    let refused = Exported::regression("m", &one, &design, &theta, &targets[..1]).unwrap_err();
+    let x = Rows::new(&[0.0, 1.0, 4.0, 5.5, 2.0, 7.0], 2).unwrap();
+    let y = Rows::new(&[1.0, 2.0, 4.0], 1).unwrap();
+    let learner = learned(Problem::squared(), TaskRows::new(x, y));
+    let refused = Exported::of("m", &one, &learner, &targets[..1]).unwrap_err();
     assert_eq!(
         refused.to_string(),
         "the model `m` has 2 inputs, but 1 were given: give one for each"
     );
-    let refused = Exported::regression("m", &two, &design, &theta, &targets).unwrap_err();
+    let refused = Exported::of("m", &two, &learner, &targets).unwrap_err();
     assert!(matches!(refused, ExportError::Count { what: "targets", expected: 1, found: 2, .. }));
-    let narrow = Theta::zeros(2, 1);
-    let refused = Exported::regression("m", &two, &design, &narrow, &targets[..1]).unwrap_err();
-    assert!(matches!(refused, ExportError::Count { expected: 3, found: 2, .. }), "{refused}");
-    // Fields are open: what is put together by hand is looked at again.
-    let good = Exported::regression("m", &two, &design, &theta, &targets[..1]).unwrap();
-    let bad = Exported { inputs: &one, ..good };
-    assert!(onnx(&bad).is_err() && safetensors(&bad).is_err() && json(&bad).is_err());
-    let rule = Rule::Gaussian { temperature: 1.0 };
-    let bad = Exported { output: Output::Classes { classes: &targets, rule }, ..good };
-    assert!(onnx(&bad).is_err());
-    let binary =
-        Exported { output: Output::Classes { classes: &targets, rule: Rule::Logistic }, ..good };
-    assert!(onnx(&binary).is_ok());
+    // Fields are public: what is put together by hand is checked again, by every format.
+    let good = Exported::of("m", &two, &learner, &targets[..1]).unwrap();
+    let refused = |bad: &Exported<'_>| {
+        let all = [onnx(bad).err(), safetensors(bad).err(), json(bad).err()];
+        assert!(all.iter().all(|error| error.is_some() && *error == all[0]), "{all:?}");
+        all[0].clone().unwrap()
+    };
+    let narrow = values("m", &two, good.design, Theta::zeros(2, 1), &targets[..1]);
+    let error = refused(&narrow);
+    assert!(matches!(error, ExportError::Count { expected: 3, found: 2, .. }), "{error}");
+    refused(&Exported { inputs: &one, ..good.clone() });
+    let classes = |rule: ClassRule, present: Vec<bool>, first_is_zero: bool| {
+        let response = Response::Classes { rule, present, first_is_zero };
+        let theta = good.parameters.theta.clone();
+        let parameters = Parameters { theta, classes: targets.clone(), response };
+        Exported { parameters, targets: &[], ..good.clone() }
+    };
+    let softmax = || ClassRule::Softmax { temperature: 1.0 };
+    refused(&classes(softmax(), Vec::new(), false));
+    refused(&classes(softmax(), vec![true, true], true));
+    assert!(onnx(&classes(softmax(), Vec::new(), true)).is_ok());
+    assert!(onnx(&classes(softmax(), vec![true], true)).is_ok());
 }
 
 #[test]
 fn what_cannot_be_written_is_refused() {
     let (inputs, targets) = (numbers(&["a"]), names(&["y"]));
     let design = design("linear", 1, true);
-    let broken = Theta::from_slice(&[1.0, f64::NAN]);
-    let refused = Exported::regression("m", &inputs, &design, &broken, &targets).unwrap_err();
-    assert!(matches!(refused, ExportError::NotFinite { row: 1, column: 0, .. }), "{refused}");
-    let theta = Theta::from_slice(&[1.0, 2.0]);
-    let model = Exported::regression("m", &inputs, &design, &theta, &targets).unwrap();
+    let broken = values("m", &inputs, &design, Theta::from_slice(&[1.0, f64::NAN]), &targets);
+    for refused in [onnx(&broken).unwrap_err(), json(&broken).unwrap_err()] {
+        assert!(matches!(refused, ExportError::NotFinite { row: 1, column: 0, .. }), "{refused}");
+    }
+    let model = values("m", &inputs, &design, Theta::from_slice(&[1.0, 2.0]), &targets);
     for opset in [18, OPSET + 1] {
         let refused = onnx_for(&model, opset).unwrap_err();
         assert_eq!(
@@ -207,44 +241,75 @@ fn what_cannot_be_written_is_refused() {
             format!("opset {opset} cannot be written: choose one from 19 to 26")
         );
     }
-    let classifier = Classifier::new(ClassifierSettings::default()).unwrap();
-    let refused = Exported::classification("m", &inputs, &classifier).unwrap_err();
-    assert!(matches!(refused, ExportError::Model(pmfcl::Error::NotLearned)), "{refused}");
+    for problem in [Problem::squared(), Problem::gaussian()] {
+        let learner = Learner::new(problem, Settings::default()).unwrap();
+        let refused = Exported::of("m", &inputs, &learner, &targets).unwrap_err();
+        assert!(matches!(refused, ExportError::Model(pmfcl::Error::NotLearned)), "{refused}");
+    }
 }
 
 #[test]
 fn a_class_without_rows_is_named() {
-    for (loss, temperature) in [(ClassLoss::Squared, 1.0), (ClassLoss::Gaussian, 0.5)] {
-        let mut classifier = Classifier::new(ClassifierSettings {
-            loss,
-            temperature: Temperature::Fixed(temperature),
-            classes: Some(names(&["a", "b", "c"])),
-            ..ClassifierSettings::default()
-        })
-        .unwrap();
+    let fixed = || Some(ClassList::Fixed(names(&["a", "b", "c"])));
+    let gaussian = Problem::parse("gaussian", fixed()).unwrap();
+    for problem in [
+        Problem::parse("squared", fixed()).unwrap(),
+        gaussian.with_option("temperature", "0.5").unwrap(),
+    ] {
         let x = Rows::new(&[0.0, 1.0, 4.0, 5.5], 1).unwrap();
-        classifier.learn("all", x, &Labels::new(&["a", "a", "c", "c"])).unwrap();
+        let labels = Labels::new(&["a", "a", "c", "c"]);
+        let learner = learned(problem, TaskRows::new(x, &labels));
         let inputs = numbers(&["x"]);
-        let model = Exported::classification("m", &inputs, &classifier).unwrap();
-        let read: serde_json::Value = serde_json::from_str(&json(&model).unwrap()).unwrap();
+        // Names of values are not needed for classes.
+        let model = Exported::of("m", &inputs, &learner, &[]).unwrap();
+        let read = read(&model);
         assert_eq!(read["absent"], serde_json::json!(["b"]));
-        assert_eq!(read["loss"], loss.name());
-        let scores = classifier.decision(x).unwrap();
-        assert!(scores[1] < f64::MIN, "the classifier agrees");
+        assert_eq!(read["loss"], learner.problem().name());
+        assert!(read.get("targets").is_none() && read.get("link").is_none());
+        let scores = learner.scores(x).unwrap();
+        assert!(scores[1] < f64::MIN, "the learner agrees");
+    }
+}
+
+#[test]
+fn classes_go_out_in_sorted_order_whatever_the_order_they_came_in() {
+    let x = Rows::new(&[0.0, 1.0, 4.0, 5.5, 9.0, 9.5], 1).unwrap();
+    let labels = Labels::new(&["c", "c", "a", "a", "b", "b"]);
+    let mut learner = Learner::new(Problem::gaussian(), Settings::default()).unwrap();
+    for (task, from) in [("first", 0), ("second", 2), ("third", 4)] {
+        let own = Labels::new(&["c", "c", "a", "a", "b", "b"][from..from + 2]);
+        learner.learn(task, TaskRows::new(x.slice(from, from + 2), &own), 1.0).unwrap();
+    }
+    let together = learned(Problem::gaussian(), TaskRows::new(x, &labels));
+    let inputs = numbers(&["x"]);
+    let (one, other) = (
+        read(&Exported::of("m", &inputs, &learner, &[]).unwrap()),
+        read(&Exported::of("m", &inputs, &together, &[]).unwrap()),
+    );
+    assert_eq!(one["classes"], serde_json::json!(["a", "b", "c"]));
+    for k in 0..3 {
+        let (a, b) = (one["coef"][k][0].as_f64().unwrap(), other["coef"][k][0].as_f64().unwrap());
+        assert!((a - b).abs() <= 1e-9 * b.abs(), "{a} and {b}");
     }
 }
 
 #[test]
 fn a_learner_goes_out_as_it_is() {
-    let mut learner = Learner::new(Settings::default()).unwrap();
     let x = Rows::new(&[1.0, 2.0, 3.0], 1).unwrap();
-    learner.learn("only", x, Rows::new(&[2.0, 4.0, 7.0], 1).unwrap()).unwrap();
+    let y = Rows::new(&[2.0, 4.0, 7.0], 1).unwrap();
     let (inputs, targets) = (numbers(&["x"]), names(&["y"]));
-    let theta = &learner.model().unwrap().theta;
-    let design = learner.design().unwrap();
-    let model = Exported::regression("m", &inputs, design, theta, &targets).unwrap();
-    let model = Exported { loss: "huber", ..model };
-    let read: serde_json::Value = serde_json::from_str(&json(&model).unwrap()).unwrap();
-    assert_eq!(read["loss"], "huber");
-    assert_eq!(read["coef"][0].as_f64().unwrap().to_bits(), theta.column(0)[1].to_bits());
+    for (loss, link) in [("squared", "identity"), ("huber:1.5", "identity"), ("poisson:9", "exp")] {
+        let learner = learned(Problem::parse(loss, None).unwrap(), TaskRows::new(x, y));
+        let model = Exported::of("m", &inputs, &learner, &targets).unwrap();
+        let read = read(&model);
+        assert_eq!((&read["loss"], &read["link"]), (&loss.into(), &link.into()));
+        let theta = &learner.solution().unwrap().theta;
+        assert_eq!(read["coef"][0].as_f64().unwrap().to_bits(), theta.column(0)[1].to_bits());
+        let text = String::from_utf8_lossy(&onnx(&model).unwrap()).into_owned();
+        assert_eq!(
+            text.contains("\u{3}Exp"),
+            link == "exp",
+            "the node is there where it is needed"
+        );
+    }
 }

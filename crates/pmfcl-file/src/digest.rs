@@ -1,4 +1,4 @@
-//! A check number over the whole file, so that even a changed byte nobody reads is found.
+//! A checksum over the whole file, so that even a changed byte nobody reads is found.
 //!
 //! SQLite's own check and our seals cover every byte that means something. Pages also have room that means
 //! nothing, and a disk that loses bytes there will lose others. So when a writer closes the file the whole image is
@@ -11,13 +11,13 @@
 
 use rusqlite::Connection;
 
-/// Files up to this size have a check number of their own.
+/// Files up to this size have a checksum of their own.
 pub(crate) const LARGEST: i64 = 64 << 20;
 
-/// Bytes of the row's value: length of the file, check number.
+/// Bytes of the row's value: length of the file, checksum.
 const BYTES: usize = 12;
 
-/// Stands for no check number.
+/// Stands for no checksum.
 pub(crate) const NONE: [u8; BYTES] = [0; BYTES];
 
 /// The image of the database as it is in the file, where it is not too large.
@@ -30,7 +30,7 @@ pub(crate) fn image(connection: &mut Connection) -> rusqlite::Result<Option<Vec<
     Ok(Some(connection.serialize("main")?.to_vec()))
 }
 
-/// The check number of an image.
+/// The checksum of an image.
 pub(crate) fn value(image: &[u8], page_size: usize, own: usize) -> [u8; BYTES] {
     let mut hasher = crc32fast::Hasher::new();
     for (i, page) in image.chunks(page_size).enumerate() {
@@ -62,7 +62,7 @@ pub(crate) fn stored(connection: &Connection) -> rusqlite::Result<Vec<u8>> {
     connection.query_row("SELECT value FROM digest WHERE place = 1", [], |row| row.get(0))
 }
 
-/// What is wrong with an image that has `stored` on record; `Ok(false)` where there is no check number.
+/// What is wrong with an image that has `stored` on record; `Ok(false)` where there is no checksum.
 pub(crate) fn check(
     image: &[u8],
     page_size: usize,
@@ -75,7 +75,7 @@ pub(crate) fn check(
     let from = own.checked_sub(1).map(|page| page * page_size);
     let page = from.and_then(|from| image.get(from..from + page_size));
     if !page.is_some_and(|page| is_own(page, stored)) {
-        return Err("the page of its check number has changed bytes");
+        return Err("the page of its checksum has changed bytes");
     }
     if stored == NONE {
         return Ok(false);

@@ -29,6 +29,9 @@ pub enum FileError {
     /// Written by a newer program.
     #[error("{path}: written by a newer pmfcl (file version {found}, this program knows {known}); update pmfcl to use it", path = .0.display(), found = .1, known = .2)]
     Newer(PathBuf, i64, i64),
+    /// Learned by a loss that is not pmfcl's own.
+    #[error("{path}: this model was learned by the loss `{loss}`, which this program does not know; open it with `ModelFile::open_with` and that loss", path = .0.display(), loss = .1)]
+    UnknownLoss(PathBuf, String),
     /// Another process writes.
     #[error("{path}: another process is changing this model; try again when it has finished", path = .0.display())]
     Locked(PathBuf),

@@ -4,19 +4,19 @@
 //! tables, for other languages.
 //!
 //! ```
-//! use pmfcl::{Learner, Rows, Settings};
-//! use pmfcl_file::{Access, Change, Learned, Model, ModelFile, Schema, verify};
+//! use pmfcl::{Learner, Problem, Rows, Settings, TaskRows};
+//! use pmfcl_file::{Model, ModelFile, Schema, verify};
 //!
 //! let directory = tempfile::tempdir()?;
 //! let path = directory.path().join("sales.pmf");
-//! let mut learner = Learner::new(Settings::default())?;
-//! learner.learn("january", Rows::new(&[1.0, 2.0, 3.0], 1)?, Rows::new(&[2.0, 4.1, 5.9], 1)?)?;
+//! let mut learner = Learner::new(Problem::squared(), Settings::default())?;
+//! let january = TaskRows::new(Rows::new(&[1.0, 2.0, 3.0], 1)?, Rows::new(&[2.0, 4.1, 5.9], 1)?);
+//! learner.learn("january", january, 1.0)?;
 //! let schema = Schema::numbers(&["price".into()], &["sold".into()]);
-//! let mut file = ModelFile::create(&path, &Model { schema, learned: Learned::Regression(Box::new(learner)) })?;
-//! if let Learned::Regression(learner) = &mut file.model_mut().learned {
-//!     learner.learn("february", Rows::new(&[4.0, 5.0], 1)?, Rows::new(&[8.1, 9.9], 1)?)?;
-//! }
-//! file.commit(Change::Task)?;
+//! let mut file = ModelFile::create(&path, &Model { schema, learner })?;
+//! let february = TaskRows::new(Rows::new(&[4.0, 5.0], 1)?, Rows::new(&[8.1, 9.9], 1)?);
+//! file.model_mut().learner.learn("february", february, 1.0)?;
+//! file.commit()?;
 //! drop(file);
 //! assert_eq!(verify(&path)?.tasks, 2);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -24,30 +24,33 @@
 
 #![warn(clippy::unwrap_used)]
 
+mod create;
 mod digest;
 mod error;
 mod layout;
+mod layout_1;
 mod model;
+mod model_file;
+mod pool;
+mod read;
 mod register;
 mod save;
 mod schema;
 mod seal;
 mod settings;
 mod store;
-mod stored;
 mod verify;
 mod version;
-mod words;
-mod written;
+mod write;
 
 pub use error::FileError;
-pub use model::{Learned, Model};
+pub use model::Model;
+pub use model_file::ModelFile;
+#[doc(hidden)]
+pub use read::{TaskRow, assemble};
 pub use register::Register;
 pub use save::Replace;
 pub use schema::{Column, ColumnKind, Input, Others, Schema};
-pub use store::{Access, Change, ModelFile, Result, Store};
-#[doc(hidden)]
-pub use stored::{TaskRow, assemble};
+pub use store::{Access, Result, Store};
 pub use verify::{Verified, verify};
 pub use version::{Changes, Version};
-pub use words::Word;

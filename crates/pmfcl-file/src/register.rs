@@ -5,15 +5,14 @@
 
 use std::path::{Path, PathBuf};
 
-use pmfcl::classify::ClassifierParts;
-use pmfcl::federated::{Agreement, Joint, Rules, Server};
-use pmfcl::learner::{LearnerParts, MemoryParts};
-use pmfcl::{Classifier, Error, Learner, Rows};
+use pmfcl::federated::{Rules, Server};
+use pmfcl::problem::Agreement;
+use pmfcl::{Design, Error, Learner, Rows};
 
 use crate::error::FileError;
-use crate::model::{Learned, Model};
+use crate::model::Model;
 use crate::schema::Schema;
-use crate::store::{Access, Change, Result, Store};
+use crate::store::{Access, Result, Store};
 
 impl Model {
     /// A model that has learned nothing, but whose design is fixed: what clients and server agree on. Its bytes can be sent.
@@ -22,49 +21,17 @@ impl Model {
     ///
     /// # Errors
     /// When the basis needs rows and there are none, and when something has been learned.
-    pub fn founded(self, rows: Option<Rows<'_>>) -> Result<Self> {
-        if !self.learner().records().is_empty() {
-            return Err(FileError::Core(Error::Unsupported {
-                operation: "an agreement from a model that has learned",
-                reason: "begin with an empty one".to_owned(),
-            }));
-        }
-        let settings = self.learner().settings().clone();
+    pub fn founded(mut self, rows: Option<Rows<'_>>) -> Result<Self> {
+        let settings = self.learner.settings();
         let design = match rows {
-            Some(rows) => self.learner().design_for(&rows)?,
+            Some(rows) => self.learner.design_for(&rows)?,
             None => {
                 let map = settings.basis.fix(&[], self.schema.inputs.len()).map_err(Error::from)?;
-                pmfcl::Design::new(map, settings.intercept)
+                Design::new(map, settings.intercept)
             }
         };
-        let learner = LearnerParts {
-            settings,
-            design: Some(design),
-            targets: 0,
-            tasks: Vec::new(),
-            memory: MemoryParts::Empty,
-            model: None,
-        };
-        let learned = match self.learned {
-            Learned::Regression(_) => Learned::Regression(Box::new(Learner::from_parts(learner)?)),
-            Learned::Classification(classifier) => {
-                let settings = classifier.settings().clone();
-                let classes = settings.classes.clone().unwrap_or_default();
-                let (notes, moments) = (Vec::new(), None);
-                let parts = ClassifierParts { settings, classes, learner, notes, moments };
-                Learned::Classification(Box::new(Classifier::from_parts(parts)?))
-            }
-        };
-        Ok(Self { schema: self.schema, learned })
-    }
-
-    /// The joint model of a federation, with the names of its columns.
-    pub fn joint(schema: Schema, joint: Joint) -> Self {
-        let learned = match joint {
-            Joint::Values(learner) => Learned::Regression(learner),
-            Joint::Classes(classifier) => Learned::Classification(classifier),
-        };
-        Self { schema, learned }
+        self.learner.fix_design(design)?;
+        Ok(self)
     }
 
     /// What clients and server of a federation hold in common, of a model whose design is fixed.
@@ -72,13 +39,10 @@ impl Model {
     /// # Errors
     /// When it is not fixed, or the settings depend on an order of tasks.
     pub fn agreement(&self) -> Result<Agreement> {
-        let design = self.learner().design().ok_or(Error::NotLearned)?.clone();
-        Ok(match &self.learned {
-            Learned::Regression(learner) => {
-                Agreement::values(learner.settings().clone(), self.schema.targets.len(), design)?
-            }
-            Learned::Classification(c) => Agreement::classes(c.settings().clone(), design)?,
-        })
+        let learner = &self.learner;
+        let design = learner.design().ok_or(Error::NotLearned)?.clone();
+        let (problem, settings) = (learner.problem().clone(), learner.settings().clone());
+        Ok(Agreement::new(problem, settings, design, self.schema.targets.len())?)
     }
 }
 
@@ -87,9 +51,11 @@ impl Model {
 pub struct Register {
     path: PathBuf,
     schema: Schema,
+    server: Server,
     /// There is no file before the first commit.
     store: Option<Store>,
-    server: Server,
+    /// The model as it was last made; the next one is made from it.
+    joint: Option<Learner>,
 }
 
 impl Register {
@@ -102,22 +68,21 @@ impl Register {
         let path = path.to_path_buf();
         if !path.exists() {
             let server = Server::new(agreement, rules)?;
-            return Ok(Self { path, schema, store: None, server });
+            return Ok(Self { path, schema, server, store: None, joint: None });
         }
-        let (mut store, mut model) = Store::open(&path, Access::Write)?;
+        let own = agreement.problem().clone();
+        let find = |spec: &str| Some(own.clone()).filter(|own| own.to_string() == spec);
+        let (mut store, mut model) = Store::open_with(&path, Access::Write, &find)?;
         store.load(&mut model)?;
-        if model.schema != schema || model.agreement()?.fingerprint() != agreement.fingerprint() {
+        if model.schema != schema || model.agreement()?.digest() != agreement.digest() {
             return Err(FileError::OtherFederation(path));
         }
-        let joint = match model.learned {
-            Learned::Regression(learner) => Joint::Values(learner),
-            Learned::Classification(classifier) => Joint::Classes(classifier),
-        };
+        let joint = model.learner;
         let server = Server::resume(agreement, rules, &joint).map_err(|error| match error {
-            Error::Parts { reason } => FileError::NotOfAClient(path.clone(), reason),
+            Error::State { reason } => FileError::NotOfAClient(path.clone(), reason),
             other => other.into(),
         })?;
-        Ok(Self { path, schema, store: Some(store), server })
+        Ok(Self { path, schema, server, store: Some(store), joint: Some(joint) })
     }
 
     /// The server.
@@ -125,7 +90,7 @@ impl Register {
         &self.server
     }
 
-    /// The server, to accept and remove; [`Register::commit`] keeps what was done.
+    /// The server, to accept and remove; [`Register::commit`] writes what was done.
     pub fn server_mut(&mut self) -> &mut Server {
         &mut self.server
     }
@@ -135,20 +100,34 @@ impl Register {
     /// # Errors
     /// When nothing has been accepted.
     pub fn model(&self) -> Result<Model> {
-        Ok(Model::joint(self.schema.clone(), self.server.joint()?))
+        Ok(Model { schema: self.schema.clone(), learner: self.server.joint()? })
     }
 
-    /// Solves, and writes register and model to the file in one transaction.
+    /// Solves once, and writes what was accepted and removed since, with the model, in one transaction.
     ///
     /// # Errors
     /// When nothing has been accepted, and as [`Store::commit`]; the file is unchanged. After [`FileError::Changed`] open the
     /// register again, and accept again what it does not hold.
     pub fn commit(&mut self) -> Result<Model> {
-        let mut model = self.model()?;
+        let learner = match self.joint.take() {
+            Some(mut joint) => {
+                self.server.update_joint(&mut joint)?;
+                joint
+            }
+            None => self.server.joint()?,
+        };
+        let mut model = Model { schema: self.schema.clone(), learner };
+        let committed = self.write(&mut model);
+        self.joint = Some(model.learner.clone());
+        committed.map(|()| model)
+    }
+
+    fn write(&mut self, model: &mut Model) -> Result<()> {
+        model.learner.solution()?;
         match &mut self.store {
-            Some(store) => store.commit(&mut model, Change::All)?,
-            None => self.store = Some(Store::create_first(&self.path, &model)?),
+            Some(store) => store.commit(model)?,
+            None => self.store = Some(Store::create_first(&self.path, model)?),
         }
-        Ok(model)
+        Ok(())
     }
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::error::FileError;
 use crate::model::Model;
-use crate::store::{Access, Change, Result, Store};
+use crate::store::{Access, Result, Store};
 use crate::version::Version;
 
 /// Which model in a file may be replaced.
@@ -17,7 +17,7 @@ pub enum Replace<'a> {
 }
 
 impl Model {
-    /// Writes the model to a new file, or puts it in the place of the one in the file.
+    /// Writes the model, solved where it has learned something, to a new file, or in the place of the one in the file.
     ///
     /// # Errors
     /// When the file holds a model that may not be replaced: [`FileError::Changed`] where it held a known one before,
@@ -30,7 +30,9 @@ impl Model {
                 created => return Ok(created?.version().clone()),
             }
         }
-        let (mut store, _) = Store::open(path, Access::Write)?;
+        let problem = self.learner.problem();
+        let find = |spec: &str| Some(problem.clone()).filter(|own| own.to_string() == spec);
+        let (mut store, _) = Store::open_with(path, Access::Write, &find)?;
         if let Replace::Known(known) = replace {
             let found = store.version();
             if !known.iter().any(|version| version.is_same(found)) {
@@ -41,7 +43,12 @@ impl Model {
                 });
             }
         }
-        store.commit(&mut self.clone(), Change::All)?;
+        let mut model = self.clone();
+        store.load(&mut model)?;
+        if !model.learner.records().is_empty() {
+            model.learner.solution()?;
+        }
+        store.commit(&mut model)?;
         Ok(store.version().clone())
     }
 }

@@ -1,59 +1,149 @@
-//! The check number over everything but the summaries, whose own are among it.
+//! The seal: a checksum over everything except the summaries, whose own are part of it.
 
-use rusqlite::Connection;
+use rusqlite::{Connection, Row};
 
-use crate::layout::Seal;
+use crate::layout::Layout;
+use crate::layout_1;
 
-/// The check number over all rows of `model` and `task`.
-pub(crate) fn seal(connection: &Connection, tasks: &TaskSeal) -> rusqlite::Result<u32> {
-    let mut seal = Seal::default();
+/// A checksum of named values.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Checksum(crc32fast::Hasher);
+
+impl Checksum {
+    /// Adds a value under its name; lengths keep neighbours apart.
+    pub(crate) fn add(&mut self, name: &str, value: &[u8]) {
+        for part in [name.as_bytes(), value] {
+            self.0.update(&(part.len() as u64).to_le_bytes());
+            self.0.update(part);
+        }
+    }
+
+    /// Adds the bytes of a column, none for NULL.
+    pub(crate) fn add_blob(
+        &mut self,
+        name: &str,
+        row: &Row<'_>,
+        at: usize,
+    ) -> rusqlite::Result<()> {
+        self.add(name, &row.get::<_, Option<Vec<u8>>>(at)?.unwrap_or_default());
+        Ok(())
+    }
+
+    /// Adds the text of a column, none for NULL.
+    pub(crate) fn add_text(
+        &mut self,
+        name: &str,
+        row: &Row<'_>,
+        at: usize,
+    ) -> rusqlite::Result<()> {
+        self.add(name, row.get::<_, Option<String>>(at)?.unwrap_or_default().as_bytes());
+        Ok(())
+    }
+}
+
+/// The seal of an open file.
+pub(crate) fn seal(connection: &Connection, rows: &SealedRows) -> rusqlite::Result<u32> {
+    let mut all = Checksum::default();
     let mut statement =
         connection.prepare("SELECT key, value FROM model WHERE key <> 'seal' ORDER BY key")?;
-    let mut rows = statement.query([])?;
-    while let Some(row) = rows.next()? {
+    let mut found = statement.query([])?;
+    while let Some(row) = found.next()? {
         let value: Vec<u8> = row.get(1)?;
-        seal.add(&row.get::<_, String>(0)?, &value);
+        all.add(&row.get::<_, String>(0)?, &value);
     }
-    seal.append(&tasks.seal);
-    Ok(seal.value())
+    all.0.combine(&rows.tasks.0);
+    all.0.combine(&rows.audit.0);
+    Ok(all.0.finalize())
 }
 
-/// The part of the seal that stands for the first `count` tasks, so that one more does not cost all before it.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct TaskSeal {
-    seal: Seal,
-    count: i64,
+/// The part of the seal that stands for rows of `task` and `audit` already written, so that one more does not cost all before it.
+#[derive(Debug, Clone)]
+pub(crate) struct SealedRows {
+    layout: Layout,
+    tasks: Checksum,
+    count: usize,
+    audit: Checksum,
+    audited: i64,
 }
 
-impl TaskSeal {
+impl SealedRows {
+    /// Of no rows.
+    pub(crate) fn none(layout: Layout) -> Self {
+        let (tasks, audit) = (Checksum::default(), Checksum::default());
+        Self { layout, tasks, count: 0, audit, audited: -1 }
+    }
+
     /// How many tasks it stands for: those in the file.
     pub(crate) fn count(&self) -> usize {
-        usize::try_from(self.count).unwrap_or(0)
+        self.count
     }
 
-    /// With the tasks that have come since.
+    /// The same without the tasks, whose rows have changed.
+    pub(crate) fn without_tasks(&self) -> Self {
+        Self { tasks: Checksum::default(), count: 0, ..self.clone() }
+    }
+
+    /// With the rows that have come since.
     pub(crate) fn extended(mut self, connection: &Connection) -> rusqlite::Result<Self> {
-        let mut statement = connection.prepare(
-            "SELECT name, samples, rank, weight, min_loss, bytes, note, moments, losses, crc, place \
-             FROM task WHERE place >= ?1 ORDER BY place",
-        )?;
-        let mut rows = statement.query([self.count])?;
+        let sql = match self.layout {
+            Layout::First => layout_1::SEALED,
+            Layout::Second => {
+                "SELECT name, samples, weight, rank, bytes, place, ifnull(crc, -1), ifnull(rows, -1), \
+                 least, exactness, outcome, counts, content, calibration \
+                 FROM task WHERE place >= ?1 ORDER BY place"
+            }
+        };
+        let mut statement = connection.prepare(sql)?;
+        let mut rows = statement.query([self.count.cast_signed()])?;
         while let Some(row) = rows.next()? {
-            let name: String = row.get(0)?;
-            let mut line = Vec::new();
-            for i in [1, 3, 4] {
-                line.extend_from_slice(&row.get::<_, f64>(i)?.to_bits().to_le_bytes());
+            match self.layout {
+                Layout::First => layout_1::add_task(&mut self.tasks, row)?,
+                Layout::Second => add_task(&mut self.tasks, row)?,
             }
-            for i in [2, 5, 10] {
-                line.extend_from_slice(&row.get::<_, i64>(i)?.to_le_bytes());
-            }
-            line.extend_from_slice(&row.get::<_, Option<i64>>(9)?.unwrap_or(-1).to_le_bytes());
-            self.seal.add(&name, &line);
-            self.seal.add("note", row.get::<_, Option<String>>(6)?.unwrap_or_default().as_bytes());
-            self.seal.add("moments", &row.get::<_, Option<Vec<u8>>>(7)?.unwrap_or_default());
-            self.seal.add("losses", &row.get::<_, Option<Vec<u8>>>(8)?.unwrap_or_default());
             self.count += 1;
+        }
+        if self.layout == Layout::Second {
+            self.extend_audit(connection)?;
         }
         Ok(self)
     }
+
+    fn extend_audit(&mut self, connection: &Connection) -> rusqlite::Result<()> {
+        let mut statement = connection.prepare(
+            "SELECT place, ifnull(rows, -1), time, action, task, content FROM audit WHERE place > ?1 ORDER BY place",
+        )?;
+        let mut rows = statement.query([self.audited])?;
+        while let Some(row) = rows.next()? {
+            let mut line = Vec::new();
+            self.audited = row.get(0)?;
+            for number in [self.audited, row.get(1)?] {
+                line.extend_from_slice(&number.to_le_bytes());
+            }
+            self.audit.add("audit", &line);
+            self.audit.add_text("time", row, 2)?;
+            self.audit.add_text("action", row, 3)?;
+            self.audit.add_text("task", row, 4)?;
+            self.audit.add_blob("content", row, 5)?;
+        }
+        Ok(())
+    }
+}
+
+/// Adds a row of `task` in layout 2.
+fn add_task(sum: &mut Checksum, row: &Row<'_>) -> rusqlite::Result<()> {
+    let mut line = Vec::new();
+    for at in 1..3 {
+        line.extend_from_slice(&row.get::<_, f64>(at)?.to_le_bytes());
+    }
+    for at in 3..8 {
+        line.extend_from_slice(&row.get::<_, i64>(at)?.to_le_bytes());
+    }
+    sum.add(&row.get::<_, String>(0)?, &line);
+    let least: Option<f64> = row.get(8)?;
+    sum.add("least", &least.map_or_else(Vec::new, |v| v.to_le_bytes().to_vec()));
+    for (at, name) in [(9, "exactness"), (10, "outcome"), (11, "counts")] {
+        sum.add_text(name, row, at)?;
+    }
+    sum.add_blob("content", row, 12)?;
+    sum.add_blob("calibration", row, 13)
 }

@@ -1,92 +1,120 @@
-//! Settings as a JSON document of words and numbers.
+//! Problem and settings as a JSON object. Every setting is spelled by its `Display`.
 
-use pmfcl::{ClassifierSettings, Preference, Settings};
+use std::fmt::Display;
+use std::str::FromStr;
+
+use pmfcl::{ClassList, MemoryKind, Preference, Problem, Settings};
 use serde_json::{Map, Value, json};
 
-use crate::model::Model;
-use crate::words::Word;
+/// Where a model comes from a loss of the user's own, what knows it by its name and parameters.
+pub(crate) type FindLoss<'a> = &'a dyn Fn(&str) -> Option<Problem>;
 
-/// The settings of a model, to be written.
-pub(crate) fn write(model: &Model) -> Value {
-    let s = model.learner().settings();
+/// Why settings could not be read.
+#[derive(Debug)]
+pub(crate) enum SettingsError {
+    /// The loss is not one of pmfcl's.
+    UnknownLoss(String),
+    /// They contradict each other or are invalid.
+    Invalid(String),
+}
+
+impl<T: Into<String>> From<T> for SettingsError {
+    fn from(what: T) -> Self {
+        Self::Invalid(what.into())
+    }
+}
+
+/// Problem and settings, to be written.
+pub(crate) fn write(problem: &Problem, settings: &Settings) -> Value {
     let mut document = json!({
-        "loss": model.loss(),
-        "kind": if model.classifier().is_some() { "classification" } else { "regression" },
-        "basis": s.basis.word(),
-        "intercept": s.intercept,
-        "ridge": s.ridge.word(),
-        "standardize": s.standardize,
-        "memory": s.memory.word(),
-        "accumulator": s.accumulator.word(),
-        "prefer": s.prefer.word(),
+        "loss": problem.to_string(),
+        "kind": if problem.predicts_classes() { "classification" } else { "regression" },
+        "fixed_classes": problem.class_list().and_then(ClassList::names),
+        "basis": settings.basis.to_string(),
+        "intercept": settings.intercept,
+        "ridge": settings.ridge.to_string(),
+        "standardize": settings.standardize,
+        "memory": settings.memory.to_string(),
+        "accumulator": settings.accumulator.to_string(),
+        "prefer": settings.prefer.to_string(),
     });
-    if let Preference::Chosen(list) = &s.prefer {
+    if let Preference::Chosen(list) = &settings.prefer {
         document["chosen"] = list.iter().map(|(name, a)| json!([name, a])).collect();
     }
-    if let Some(classifier) = model.classifier() {
-        let c = classifier.settings();
-        document["shrinkage"] = c.shrinkage.word().into();
-        document["curvature"] = c.curvature.word().into();
-        document["scheme"] = c.scheme.word().into();
-        document["certify"] = c.certify.into();
-        document["temperature"] = c.temperature.word().into();
-        document["fixed_classes"] = json!(c.classes);
+    for (name, value) in problem.options() {
+        document[name] = value.into();
     }
     document
 }
 
-/// Settings as they were found.
-pub(crate) enum Found {
-    Regression(Settings),
-    Classification(ClassifierSettings),
-}
+/// The settings that [`write`] or layout 1 wrote.
+pub(crate) struct Stored(Map<String, Value>);
 
-/// The settings that [`write`] wrote.
-pub(crate) fn read(text: &str) -> Result<Found, String> {
-    let value: Value = serde_json::from_str(text).map_err(|e| format!("its settings: {e}"))?;
-    let fields = Fields(value.as_object().ok_or("its settings are no JSON object")?);
-    let plain = Settings {
-        basis: fields.word("basis")?,
-        intercept: fields.truth("intercept")?,
-        ridge: fields.word("ridge")?,
-        standardize: fields.truth("standardize")?,
-        memory: fields.word("memory")?,
-        accumulator: fields.word("accumulator")?,
-        prefer: match fields.text("prefer")? {
-            "chosen" => Preference::Chosen(fields.chosen()?),
-            word => Preference::parse(word)?,
-        },
-        ..Settings::default()
-    };
-    match (fields.text("kind")?, fields.text("loss")?) {
-        ("regression", "squared") => Ok(Found::Regression(plain)),
-        ("classification", _) => {
-            let settings = ClassifierSettings {
-                loss: fields.word("loss")?,
-                basis: plain.basis,
-                intercept: plain.intercept,
-                ridge: plain.ridge,
-                standardize: plain.standardize,
-                shrinkage: fields.word("shrinkage")?,
-                curvature: fields.word("curvature")?,
-                scheme: fields.word("scheme")?,
-                certify: fields.truth("certify")?,
-                temperature: fields.word("temperature")?,
-                memory: plain.memory,
-                accumulator: plain.accumulator,
-                prefer: plain.prefer,
-                classes: fields.classes()?,
-                threads: plain.threads,
-            };
-            Ok(Found::Classification(settings))
+impl Stored {
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        match serde_json::from_str(text).map_err(|e| format!("its settings: {e}"))? {
+            Value::Object(fields) => Ok(Self(fields)),
+            _ => Err("its settings are no JSON object".to_owned()),
         }
-        (kind, loss) => Err(format!("it holds a {kind} with {loss} loss")),
     }
-}
 
-struct Fields<'a>(&'a Map<String, Value>);
+    /// The memory.
+    pub(crate) fn memory(&self) -> Result<MemoryKind, String> {
+        self.named("memory")
+    }
 
-impl Fields<'_> {
+    /// The settings that do not depend on the problem.
+    pub(crate) fn settings(&self) -> Result<Settings, String> {
+        Ok(Settings {
+            basis: self.named("basis")?,
+            intercept: self.boolean("intercept")?,
+            ridge: self.named("ridge")?,
+            standardize: self.boolean("standardize")?,
+            memory: self.memory()?,
+            accumulator: self.named("accumulator")?,
+            prefer: match self.text("prefer")? {
+                "chosen" => Preference::Chosen(self.chosen()?),
+                _ => self.named("prefer")?,
+            },
+            ..Settings::default()
+        })
+    }
+
+    /// The problem; `find` knows losses of the user's own.
+    pub(crate) fn problem(&self, find: FindLoss<'_>) -> Result<Problem, SettingsError> {
+        let spec = self.text("loss")?;
+        let classes = match self.text("kind")? {
+            "regression" => None,
+            "classification" => Some(self.class_list()?),
+            kind => return Err(format!("it is a model of kind `{kind}`").into()),
+        };
+        let of_classes = classes.is_some();
+        let mut problem = match Problem::parse(spec, classes) {
+            Ok(problem) => problem,
+            Err(pmfcl::Error::SettingName { .. }) => {
+                let unknown = || SettingsError::UnknownLoss(spec.to_owned());
+                find(spec).filter(|own| own.to_string() == spec).ok_or_else(unknown)?
+            }
+            Err(error) => return Err(error.to_string().into()),
+        };
+        if problem.predicts_classes() != of_classes {
+            return Err(format!("the loss `{spec}` does not go with its kind").into());
+        }
+        for (name, _) in problem.options() {
+            let Some(value) = self.0.get(name) else { continue };
+            let value = match value {
+                Value::String(text) => text.clone(),
+                // Layout 1 has `certify` as a boolean.
+                Value::Bool(truth) => truth.to_string(),
+                _ => return Err(format!("the setting `{name}` is no text").into()),
+            };
+            problem = problem
+                .with_option(name, &value)
+                .map_err(|e| format!("the setting `{name}`: {e}"))?;
+        }
+        Ok(problem)
+    }
+
     fn get(&self, name: &str) -> Result<&Value, String> {
         self.0.get(name).ok_or_else(|| format!("the setting `{name}` is missing"))
     }
@@ -95,14 +123,14 @@ impl Fields<'_> {
         self.get(name)?.as_str().ok_or_else(|| format!("the setting `{name}` is no text"))
     }
 
-    fn truth(&self, name: &str) -> Result<bool, String> {
+    fn boolean(&self, name: &str) -> Result<bool, String> {
         self.get(name)?
             .as_bool()
             .ok_or_else(|| format!("the setting `{name}` is neither true nor false"))
     }
 
-    fn word<W: Word>(&self, name: &str) -> Result<W, String> {
-        W::parse(self.text(name)?).map_err(|e| format!("the setting `{name}`: {e}"))
+    fn named<T: FromStr<Err: Display>>(&self, name: &str) -> Result<T, String> {
+        self.text(name)?.parse().map_err(|e| format!("the setting `{name}`: {e}"))
     }
 
     fn chosen(&self) -> Result<Vec<(String, f64)>, String> {
@@ -110,8 +138,9 @@ impl Fields<'_> {
             .map_err(|e| format!("chosen weights: {e}"))
     }
 
-    fn classes(&self) -> Result<Option<Vec<String>>, String> {
-        serde_json::from_value(self.get("fixed_classes")?.clone())
-            .map_err(|e| format!("fixed classes: {e}"))
+    fn class_list(&self) -> Result<ClassList, String> {
+        let names: Option<Vec<String>> = serde_json::from_value(self.get("fixed_classes")?.clone())
+            .map_err(|e| format!("fixed classes: {e}"))?;
+        Ok(names.map_or(ClassList::Open, ClassList::Fixed))
     }
 }

@@ -60,18 +60,28 @@ struct KnownTask {
 
 impl From<&TaskRecord> for KnownTask {
     fn from(record: &TaskRecord) -> Self {
-        let (samples, min_loss) = (record.samples.to_bits(), record.min_loss.to_bits());
+        let (samples, min_loss) = numbers(record);
         Self { name: record.name.clone(), samples, min_loss }
     }
 }
 
+/// Numbers of a task that differ where its rows do.
+fn numbers(record: &TaskRecord) -> (u64, u64) {
+    let least = record.head.least.value().unwrap_or(f64::NAN);
+    (record.head.samples.to_bits(), least.to_bits())
+}
+
 impl Version {
-    pub(crate) fn new<'a>(
-        path: &Path,
-        mark: Mark,
-        records: impl Iterator<Item = &'a TaskRecord>,
-    ) -> Self {
-        Self { path: whole(path), mark, tasks: records.map(KnownTask::from).collect() }
+    pub(crate) fn new(path: &Path, mark: Mark, records: &[TaskRecord]) -> Self {
+        Self { path: whole(path), mark, tasks: records.iter().map(KnownTask::from).collect() }
+    }
+
+    /// Whether these begin with the tasks it held.
+    pub(crate) fn begins(&self, records: &[TaskRecord]) -> bool {
+        let same = |(task, record): (&KnownTask, &TaskRecord)| {
+            task.name == record.name && (task.samples, task.min_loss) == numbers(record)
+        };
+        self.tasks.len() <= records.len() && self.tasks.iter().zip(records).all(same)
     }
 
     /// The version after a commit that left the first `same` tasks alone.

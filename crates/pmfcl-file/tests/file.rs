@@ -4,12 +4,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use pmfcl::{
-    Accumulator, Basis, ClassLoss, Classifier, ClassifierSettings, Labels, Learner, MemoryKind,
-    Preference, Ridge, Rows, Settings,
+    Accumulator, Basis, ClassList, Labels, Learner, MemoryKind, Preference, Problem, Ridge, Rows,
+    Settings, TaskRows,
 };
-use pmfcl_file::{
-    Access, Change, Column, ColumnKind, FileError, Input, Learned, Model, ModelFile, Schema, verify,
-};
+use pmfcl_file::{Access, Column, ColumnKind, FileError, Input, Model, ModelFile, Schema, verify};
 use pmfcl_oracle::Draw;
 
 const D: usize = 3;
@@ -38,41 +36,46 @@ fn table(rows: usize, seed: u64) -> (Vec<f64>, Vec<f64>) {
 fn learn(model: &mut Model, name: &str, seed: u64) {
     let (x, y) = table(40, seed);
     let x = Rows::new(&x, D).unwrap();
-    match &mut model.learned {
-        Learned::Regression(learner) => {
-            learner.learn(name, x, Rows::new(&y, 1).unwrap()).unwrap();
-        }
-        Learned::Classification(classifier) => {
-            let class = |v: &f64| {
-                if *v > 0.5 {
-                    "high"
-                } else if *v < -0.5 {
-                    "low"
-                } else {
-                    "mid"
-                }
-            };
-            let labels: Vec<&str> = y.iter().map(class).collect();
-            classifier.learn(name, x, &Labels::new(&labels)).unwrap();
-        }
+    let learner = &mut model.learner;
+    if learner.problem().predicts_classes() {
+        let class = |v: &f64| {
+            if *v > 0.5 {
+                "high"
+            } else if *v < -0.5 {
+                "low"
+            } else {
+                "mid"
+            }
+        };
+        let labels: Vec<&str> = y.iter().map(class).collect();
+        learner.learn(name, TaskRows::new(x, &Labels::new(&labels)), 1.0).unwrap();
+    } else {
+        // Counts are not negative.
+        let counts = learner.problem().name() == "poisson";
+        let y: Vec<f64> = y.iter().map(|v| if counts { v.abs().round() } else { *v }).collect();
+        learner.learn(name, TaskRows::new(x, Rows::new(&y, 1).unwrap()), 1.0).unwrap();
     }
 }
 
 fn regression(settings: Settings) -> Model {
-    let learner = Learner::new(settings).unwrap();
-    let schema = Schema::numbers(&names(&["a", "b", "c"]), &names(&["y"]));
-    Model { schema, learned: Learned::Regression(Box::new(learner)) }
+    values("squared", settings)
 }
 
-fn classification(loss: ClassLoss, memory: MemoryKind) -> Model {
-    let settings = ClassifierSettings {
-        loss,
-        memory,
-        classes: (loss == ClassLoss::Logistic).then(|| names(&["high", "low", "mid"])),
-        ..ClassifierSettings::default()
+fn values(loss: &str, settings: Settings) -> Model {
+    let learner = Learner::new(Problem::parse(loss, None).unwrap(), settings).unwrap();
+    let schema = Schema::numbers(&names(&["a", "b", "c"]), &names(&["y"]));
+    Model { schema, learner }
+}
+
+fn classification(loss: &str, memory: MemoryKind) -> Model {
+    let classes = match loss {
+        "logistic" => ClassList::Fixed(names(&["high", "low", "mid"])),
+        _ => ClassList::Open,
     };
+    let problem = Problem::parse(loss, Some(classes)).unwrap();
     let schema = Schema::numbers(&names(&["a", "b", "c"]), &names(&["class"]));
-    Model { schema, learned: Learned::Classification(Box::new(Classifier::new(settings).unwrap())) }
+    let learner = Learner::new(problem, Settings { memory, ..Settings::default() }).unwrap();
+    Model { schema, learner }
 }
 
 fn every_kind() -> Vec<Model> {
@@ -82,9 +85,15 @@ fn every_kind() -> Vec<Model> {
         for prefer in [Preference::Samples, Preference::Equal, Preference::Decay(0.5)] {
             all.push(regression(Settings { memory, prefer, ..plain.clone() }));
         }
-        for loss in [ClassLoss::Squared, ClassLoss::Gaussian, ClassLoss::Logistic] {
+        for loss in ["huber", "huber:0.5", "poisson"] {
+            all.push(values(loss, Settings { memory, ..plain.clone() }));
+        }
+        for loss in ["squared", "gaussian", "logistic"] {
             all.push(classification(loss, memory));
         }
+        let mut sequential = classification("logistic", memory);
+        sequential.learner.set_option("scheme", "sequential").unwrap();
+        all.push(sequential);
     }
     for basis in ["spline:4", "rff:16,seed=3", "rbf:5", "ntk:4", "poly:2"] {
         let basis: Basis = basis.parse().unwrap();
@@ -98,17 +107,22 @@ fn every_kind() -> Vec<Model> {
 
 /// Everything a model says of itself.
 fn content(model: &Model) -> String {
-    let learner = model.learner();
+    // A clone, which is solved where the model is not.
+    let learner = model.learner.clone();
+    let solution = learner.solution().ok();
     format!(
-        "{:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?}",
+        "{:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?}",
         model.schema,
+        learner.problem(),
         learner.settings(),
-        model.classifier().map(|c| (c.settings().clone(), c.classes().to_vec(), c.kept_moments())),
+        learner.outputs(),
         learner.records(),
         learner.design().map(|d| d.map().frozen()),
-        learner.model().ok(),
+        solution,
+        learner.response().ok(),
+        learner.is_folded(),
         learner.kept_pool(),
-        learner.at_hand(),
+        learner.summaries(),
     )
 }
 
@@ -124,21 +138,76 @@ fn every_kind_of_model_comes_back_and_goes_on() {
         let place = place();
         learn(&mut model, "one", 1);
         let mut file = ModelFile::create(&place.path, &model).unwrap();
-        for (i, name) in ["two", "three", "four"].iter().enumerate() {
-            if model.learner().settings().ridge == Ridge::LeaveOneTaskOut {
+        for (i, name) in ["two", "three", "four", "five", "six"].iter().enumerate() {
+            if model.learner.settings().ridge == Ridge::LeaveOneTaskOut {
                 file.load().unwrap();
             }
-            learn(file.model_mut(), name, 2 + i as u64);
-            file.commit(Change::Task).unwrap();
-            learn(&mut model, name, 2 + i as u64);
+            // With and without a solution, which is the same when it is made later.
+            for m in [file.model_mut(), &mut model] {
+                learn(m, name, 2 + i as u64);
+                assert!(!m.learner.is_solved());
+                if i % 2 == 0 {
+                    m.learner.solution().unwrap();
+                }
+            }
+            file.commit().unwrap();
             drop(file);
-            assert_eq!(loaded(&place.path).unwrap(), content(&model));
+            assert_eq!(loaded(&place.path).unwrap(), content(&model), "{name}");
+            verify(&place.path).unwrap();
             file = ModelFile::open(&place.path, Access::Write).unwrap();
+            assert_eq!(file.model().learner.is_solved(), i % 2 == 0);
         }
         drop(file);
         let verified = verify(&place.path).unwrap();
-        assert_eq!(verified.tasks, 4);
+        assert_eq!(verified.tasks, 6);
         assert_eq!(fs::read_dir(place.path.parent().unwrap()).unwrap().count(), 1, "one file");
+    }
+}
+
+/// Scores or values for some rows, as bits.
+fn predictions(learner: &Learner) -> Vec<u64> {
+    let (x, _) = table(9, 99);
+    let x = Rows::new(&x, D).unwrap();
+    let classes = learner.problem().predicts_classes();
+    let cells = if classes { learner.probabilities(x) } else { learner.predict(x) }.unwrap();
+    cells.iter().map(|v| v.to_bits()).collect()
+}
+
+#[test]
+fn commits_before_the_last_hold_no_solution_and_predict_all_the_same() {
+    for mut model in every_kind() {
+        let place = place();
+        learn(&mut model, "one", 1);
+        let mut file = ModelFile::create(&place.path, &model).unwrap();
+        file.load().unwrap();
+        let solutions = || -> i64 {
+            let connection = rusqlite::Connection::open(&place.path).unwrap();
+            let sql = "SELECT count(*) FROM model WHERE key IN ('solution', 'theta')";
+            connection.query_row(sql, [], |row| row.get(0)).unwrap()
+        };
+        assert_eq!(solutions(), 2);
+        for (i, name) in ["two", "three", "four", "five"].iter().enumerate() {
+            learn(file.model_mut(), name, 2 + i as u64);
+            file.commit().unwrap();
+            assert_eq!(solutions(), 0);
+            learn(&mut model, name, 2 + i as u64);
+            // The summaries that the pool lacks come with the model; only leaving tasks out needs the others.
+            let mut read = ModelFile::open(&place.path, Access::Read).unwrap();
+            assert!(!read.model().learner.is_solved());
+            if model.learner.settings().ridge == Ridge::LeaveOneTaskOut {
+                read.load().unwrap();
+            }
+            let expected = predictions(&model.learner.clone());
+            assert_eq!(predictions(&read.model().learner), expected, "{name}");
+        }
+        file.model().learner.solution().unwrap();
+        file.commit().unwrap();
+        assert_eq!(solutions(), 2);
+        drop(file);
+        let read = ModelFile::open(&place.path, Access::Read).unwrap();
+        assert!(read.model().learner.is_solved());
+        assert_eq!(predictions(&read.model().learner), predictions(&model.learner));
+        assert_eq!(verify(&place.path).unwrap().tasks, 5);
     }
 }
 
@@ -149,7 +218,7 @@ fn a_change_of_mind_is_kept_and_the_unlearned_is_wiped() {
     for (i, name) in ["keep", "patient-4711", "last"].iter().enumerate() {
         learn(&mut model, name, i as u64);
     }
-    let secret = model.learner().summaries().unwrap()[1].to_bytes();
+    let secret = model.learner.summaries().unwrap()[1].to_bytes();
     let mut file = ModelFile::create(&place.path, &model).unwrap();
     let holds = |needle: &[u8]| {
         let bytes = fs::read(&place.path).unwrap();
@@ -160,16 +229,14 @@ fn a_change_of_mind_is_kept_and_the_unlearned_is_wiped() {
     file.load().unwrap();
     let chosen = vec![("keep".to_owned(), 0.75), ("last".to_owned(), 0.25)];
     for m in [file.model_mut(), &mut model] {
-        let Learned::Regression(learner) = &mut m.learned else { unreachable!() };
-        learner.prefer(Preference::Chosen(chosen.clone())).unwrap();
+        m.learner.prefer(Preference::Chosen(chosen.clone())).unwrap();
     }
-    file.commit(Change::Solution).unwrap();
+    file.commit().unwrap();
     assert_eq!(loaded(&place.path).unwrap(), content(&model));
     for m in [file.model_mut(), &mut model] {
-        let Learned::Regression(learner) = &mut m.learned else { unreachable!() };
-        learner.unlearn("patient-4711").unwrap();
+        m.learner.unlearn("patient-4711").unwrap();
     }
-    file.commit(Change::All).unwrap();
+    file.commit().unwrap();
     // One file, also while it is open.
     assert_eq!(fs::read_dir(place.path.parent().unwrap()).unwrap().count(), 1);
     drop(file);
@@ -189,10 +256,11 @@ fn categories_and_classes_are_kept() {
     for value in ["red", "blue; \"quoted\""] {
         schema.inputs.push(Input::Category { column: 1, value: value.to_owned() });
     }
-    let mut learner = Learner::new(Settings::default()).unwrap();
+    let mut learner = Learner::new(Problem::squared(), Settings::default()).unwrap();
     let (x, y) = table(30, 1);
-    learner.learn("ünïcode 'task'", Rows::new(&x, 3).unwrap(), Rows::new(&y, 1).unwrap()).unwrap();
-    let model = Model { schema, learned: Learned::Regression(Box::new(learner)) };
+    let rows = TaskRows::new(Rows::new(&x, 3).unwrap(), Rows::new(&y, 1).unwrap());
+    learner.learn("ünïcode 'task'", rows, 1.0).unwrap();
+    let model = Model { schema, learner };
     drop(ModelFile::create(&place.path, &model).unwrap());
     assert_eq!(loaded(&place.path).unwrap(), content(&model));
     assert_eq!(model.features(), ["age", "colour=red", "colour=blue; \"quoted\""]);
@@ -208,13 +276,13 @@ fn a_second_writer_is_told_and_readers_go_on() {
     assert!(matches!(refused, FileError::Locked(_)), "{refused}");
     assert!(refused.to_string().contains("another process is changing"));
     assert_eq!(
-        ModelFile::open(&place.path, Access::Read).unwrap().model().learner().records().len(),
+        ModelFile::open(&place.path, Access::Read).unwrap().model().learner.records().len(),
         1
     );
     learn(first.model_mut(), "two", 2);
-    first.commit(Change::Task).unwrap();
+    first.commit().unwrap();
     assert_eq!(
-        ModelFile::open(&place.path, Access::Read).unwrap().model().learner().records().len(),
+        ModelFile::open(&place.path, Access::Read).unwrap().model().learner.records().len(),
         2
     );
     assert!(matches!(ModelFile::open(&place.path, Access::Write), Err(FileError::Locked(_))));
@@ -246,9 +314,23 @@ fn what_is_no_model_is_refused_by_name() {
     let raw =
         |sql: &str| rusqlite::Connection::open(&place.path).unwrap().execute_batch(sql).unwrap();
     raw("PRAGMA user_version = 9");
-    refused(&place.path, "newer pmfcl (file version 9, this program knows 1)");
+    refused(&place.path, "newer pmfcl (file version 9, this program knows 2)");
+    raw("PRAGMA user_version = 3");
+    let bytes = fs::read(&place.path).unwrap();
+    let newer = "newer pmfcl (file version 3, this program knows 2); update pmfcl";
+    refused(&place.path, newer);
+    for error in [
+        ModelFile::open(&place.path, Access::Write).unwrap_err(),
+        verify(&place.path).unwrap_err(),
+        Model::from_bytes(&bytes).unwrap_err(),
+        model.save(&place.path, pmfcl_file::Replace::Any).unwrap_err(),
+    ] {
+        assert!(matches!(error, FileError::Newer(_, 3, 2)), "{error}");
+        assert!(error.to_string().contains(newer), "{error}");
+    }
+    assert!(fs::read(&place.path).unwrap() == bytes, "a newer file is left alone");
     raw(
-        "PRAGMA user_version = 1; CREATE TRIGGER t AFTER DELETE ON task BEGIN DELETE FROM model; END",
+        "PRAGMA user_version = 2; CREATE TRIGGER t AFTER DELETE ON task BEGIN DELETE FROM model; END",
     );
     refused(&place.path, "tables are not those of a model");
     raw("DROP TRIGGER t; PRAGMA journal_mode = WAL");
@@ -269,7 +351,7 @@ fn what_is_no_model_is_refused_by_name() {
 #[test]
 fn a_changed_byte_anywhere_is_found() {
     let place = place();
-    let mut model = classification(ClassLoss::Logistic, MemoryKind::Ledger);
+    let mut model = classification("logistic", MemoryKind::Ledger);
     for i in 0..4 {
         learn(&mut model, &format!("task {i}"), i);
     }
@@ -301,20 +383,17 @@ fn ten_thousand_tasks_open_at_once() {
     let mut model = regression(Settings::default());
     for i in 0..10_000 {
         let (x, y) = table(4, i);
-        let Learned::Regression(learner) = &mut model.learned else { unreachable!() };
-        learner
-            .learn(&format!("t{i}"), Rows::new(&x, D).unwrap(), Rows::new(&y, 1).unwrap())
-            .unwrap();
+        let rows = TaskRows::new(Rows::new(&x, D).unwrap(), Rows::new(&y, 1).unwrap());
+        model.learner.learn(&format!("t{i}"), rows, 1.0).unwrap();
     }
     drop(ModelFile::create(&place.path, &model).unwrap());
     let mut file = ModelFile::open(&place.path, Access::Write).unwrap();
-    assert_eq!(file.model().learner().away(), 10_000);
+    assert_eq!(file.model().learner.unloaded(), 10_000);
     learn(file.model_mut(), "one more", 1);
-    file.commit(Change::Task).unwrap();
-    assert_eq!(
-        (file.model().learner().away(), file.model().learner().at_hand().len()),
-        (10_000, 1)
-    );
+    file.commit().unwrap();
+    let learner = &file.model().learner;
+    let here = (0..10_001).filter(|at| learner.task_summary_at(*at).is_some()).count();
+    assert_eq!((learner.unloaded(), here), (10_000, 1));
     drop(file);
     learn(&mut model, "one more", 1);
     assert_eq!(loaded(&place.path).unwrap(), content(&model));
@@ -325,19 +404,22 @@ fn bytes_are_a_file_and_come_back_whole() {
     let place = place();
     let schema = Schema::numbers(&names(&["a", "b", "c"]), &names(&["y"]));
     let settings = Settings { ridge: Ridge::Fixed(0.1), ..Settings::default() };
-    let learned = Learned::Regression(Box::new(Learner::new(settings).unwrap()));
-    let mut model = Model { schema, learned };
+    let learner = Learner::new(Problem::squared(), settings).unwrap();
+    let mut model = Model { schema, learner };
     learn(&mut model, "first", 1);
     learn(&mut model, "second", 2);
     let bytes = model.to_bytes().unwrap();
     let back = Model::from_bytes(&bytes).unwrap();
-    assert_eq!(back.learner().summaries(), model.learner().summaries());
-    assert_eq!(back.learner().model(), model.learner().model());
+    assert_eq!(back.learner.summaries(), model.learner.summaries());
+    assert_eq!(back.learner.solution(), model.learner.solution());
     assert!(back.to_bytes().unwrap() == bytes, "the model did not come back whole");
     fs::write(&place.path, &bytes).unwrap();
     assert_eq!(verify(&place.path).unwrap().tasks, 2);
     let mut opened = ModelFile::open(&place.path, Access::Read).unwrap();
-    assert!(matches!(opened.model().to_bytes(), Err(FileError::Core(pmfcl::Error::Away { .. }))));
+    assert!(matches!(
+        opened.model().to_bytes(),
+        Err(FileError::Core(pmfcl::Error::Unloaded { .. }))
+    ));
     opened.load().unwrap();
     assert!(opened.model().to_bytes().unwrap() == bytes);
     for damaged in [&bytes[..0], &b"no model"[..], &bytes[..bytes.len() / 2]] {

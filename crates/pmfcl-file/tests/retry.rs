@@ -6,8 +6,8 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::Instant;
 
-use pmfcl::{Learner, Rows, Settings};
-use pmfcl_file::{Access, Change, FileError, Learned, Model, ModelFile, Schema, verify};
+use pmfcl::{Learner, Problem, Rows, Settings, TaskRows};
+use pmfcl_file::{Access, FileError, Model, ModelFile, Schema, verify};
 use pmfcl_oracle::Draw;
 use rusqlite::Connection;
 
@@ -17,8 +17,8 @@ const TASKS: usize = 300;
 fn learn(model: &mut Model, name: &str, seed: u64) {
     let mut draw = Draw::new(seed);
     let (x, y) = (draw.normals(5 * D), draw.normals(5));
-    let Learned::Regression(learner) = &mut model.learned else { unreachable!() };
-    learner.learn(name, Rows::new(&x, D).unwrap(), Rows::new(&y, 1).unwrap()).unwrap();
+    let rows = TaskRows::new(Rows::new(&x, D).unwrap(), Rows::new(&y, 1).unwrap());
+    model.learner.learn(name, rows, 1.0).unwrap();
 }
 
 fn old_names() -> BTreeSet<String> {
@@ -26,9 +26,10 @@ fn old_names() -> BTreeSet<String> {
 }
 
 fn write_model(path: &Path) {
-    let learner = Learner::new(Settings { threads: 1, ..Settings::default() }).unwrap();
+    let settings = Settings { threads: 1, ..Settings::default() };
+    let learner = Learner::new(Problem::squared(), settings).unwrap();
     let schema = Schema::numbers(&["a", "b", "c"].map(String::from), &["y".to_owned()]);
-    let mut model = Model { schema, learned: Learned::Regression(Box::new(learner)) };
+    let mut model = Model { schema, learner };
     for t in 0..TASKS {
         learn(&mut model, &format!("t{t}"), t as u64);
     }
@@ -59,12 +60,16 @@ fn writer() {
     let path = std::env::var_os("PMFCL_RETRY").expect("the other tests set PMFCL_RETRY");
     let mut file = ModelFile::open(Path::new(&path), Access::Write).unwrap();
     file.load().unwrap();
+    // A task that is renamed twice has its old name, and the file is written anew all the same.
+    for (name, new) in [("t0", "other"), ("other", "t0")] {
+        file.model_mut().learner.rename(name, new).unwrap();
+    }
     learn(file.model_mut(), "new", 1000);
     say("opened");
-    for change in [Change::All, Change::All, Change::Task] {
+    for _ in 0..3 {
         wait();
         say("committing");
-        match file.commit(change) {
+        match file.commit() {
             Ok(()) => {
                 say("committed");
                 break;
@@ -122,7 +127,7 @@ impl Writer {
 
 fn names(path: &Path) -> BTreeSet<String> {
     let file = ModelFile::open(path, Access::Read).unwrap();
-    file.model().learner().names().map(str::to_owned).collect()
+    file.model().learner.names().map(str::to_owned).collect()
 }
 
 #[test]
@@ -193,11 +198,9 @@ fn a_repeated_commit_does_not_overwrite_what_others_wrote_meanwhile() {
     // The failed commit has given up the lock.
     let mut other = ModelFile::open(&path, Access::Write).unwrap();
     other.load().unwrap();
-    if let Learned::Regression(learner) = &mut other.model_mut().learned {
-        learner.unlearn("t7").unwrap();
-    }
+    other.model_mut().learner.unlearn("t7").unwrap();
     learn(other.model_mut(), "other", 7);
-    other.commit(Change::All).unwrap();
+    other.commit().unwrap();
     drop(other);
     let expected = names(&path);
     for _ in 0..2 {
@@ -221,11 +224,11 @@ fn what_a_failed_commit_did_not_write_is_written_by_the_next() {
     let mut file = ModelFile::open(&path, Access::Write).unwrap();
     let reading = reader(&path);
     learn(file.model_mut(), "first", 1);
-    let told = file.commit(Change::Task).unwrap_err();
+    let told = file.commit().unwrap_err();
     assert!(told.to_string().contains("reading"), "{told}");
     drop(reading);
     learn(file.model_mut(), "second", 2);
-    file.commit(Change::Task).unwrap();
+    file.commit().unwrap();
     drop(file);
     let mut expected = old_names();
     expected.extend(["first".to_owned(), "second".to_owned()]);
@@ -242,15 +245,11 @@ fn a_removal_that_failed_is_done_by_the_next_commit() {
     let mut file = ModelFile::open(&path, Access::Write).unwrap();
     file.load().unwrap();
     let reading = reader(&path);
-    if let Learned::Regression(learner) = &mut file.model_mut().learned {
-        learner.unlearn("t0").unwrap();
-    }
-    assert!(file.commit(Change::All).is_err());
+    file.model_mut().learner.unlearn("t0").unwrap();
+    assert!(file.commit().is_err());
     drop(reading);
-    if let Learned::Regression(learner) = &mut file.model_mut().learned {
-        learner.prefer(pmfcl::Preference::Equal).unwrap();
-    }
-    file.commit(Change::Solution).unwrap();
+    file.model_mut().learner.prefer(pmfcl::Preference::Equal).unwrap();
+    file.commit().unwrap();
     drop(file);
     let mut expected = old_names();
     expected.remove("t0");
@@ -268,7 +267,7 @@ fn a_file_that_was_replaced_is_not_written_to() {
     let mut file = ModelFile::open(&path, Access::Write).unwrap();
     learn(file.model_mut(), "new", 1);
     std::fs::rename(&other, &path).unwrap();
-    let told = file.commit(Change::Task).unwrap_err();
+    let told = file.commit().unwrap_err();
     assert!(told.to_string().contains("replaced"), "{told}");
     drop(file);
     assert_eq!(names(&path), old_names());
@@ -276,6 +275,6 @@ fn a_file_that_was_replaced_is_not_written_to() {
     let mut file = ModelFile::open(&path, Access::Write).unwrap();
     std::fs::remove_file(&path).unwrap();
     learn(file.model_mut(), "new", 1);
-    assert!(file.commit(Change::Task).is_err());
+    assert!(file.commit().is_err());
     assert!(matches!(ModelFile::open(&path, Access::Read), Err(FileError::NotFound(_))));
 }

@@ -2,18 +2,18 @@
 
 use std::path::Path;
 
-use pmfcl::learner::{LearnerParts, MemoryParts};
+use pmfcl::learner::LearnerState;
 use pmfcl::{
-    Classifier, ClassifierSettings, Labels, Learner, MemoryKind, Preference, Ridge, Rows, Settings,
+    Labels, Learner, MemoryKind, Preference, Problem, Ridge, Rows, Settings, Solution, TaskRows,
 };
-use pmfcl_file::{Learned, Model, ModelFile, Schema, verify};
+use pmfcl_file::{Model, ModelFile, Schema, verify};
 use pmfcl_oracle::Draw;
 
-fn checked(path: &Path, d: usize, learned: Learned) -> Result<(), String> {
+fn checked(path: &Path, d: usize, learner: Learner) -> Result<(), String> {
     let _ = std::fs::remove_file(path);
     let names: Vec<String> = (0..d).map(|j| format!("x{j}")).collect();
     let schema = Schema::numbers(&names, &["y".to_owned()]);
-    drop(ModelFile::create(path, &Model { schema, learned }).unwrap());
+    drop(ModelFile::create(path, &Model { schema, learner }).unwrap());
     verify(path).map(|_| ()).map_err(|e| e.to_string())
 }
 
@@ -44,21 +44,21 @@ fn models_with_constant_columns_and_few_rows_are_sound() {
         let prefer = [Preference::Samples, Preference::Equal][case / 16 % 2].clone();
         let settings =
             Settings { memory, ridge, standardize: case % 2 == 0, prefer, ..Settings::default() };
-        let mut learner = Learner::new(settings).unwrap();
-        let settings = ClassifierSettings { memory, ..ClassifierSettings::default() };
-        let mut classifier = Classifier::new(settings).unwrap();
+        let mut learner = Learner::new(Problem::squared(), settings).unwrap();
+        let settings = Settings { memory, ..Settings::default() };
+        let mut classifier = Learner::new(Problem::gaussian(), settings).unwrap();
         for t in 0..tasks {
             let rows = Rows::new(&x[t * n * d..(t + 1) * n * d], d).unwrap();
             let y = &y[t * n..(t + 1) * n];
-            learner.learn(&t.to_string(), rows, Rows::new(y, 1).unwrap()).unwrap();
+            let values = TaskRows::new(rows, Rows::new(y, 1).unwrap());
+            learner.learn(&t.to_string(), values, 1.0).unwrap();
             let labels: Vec<&str> =
                 y.iter().map(|y| if *y > 3.0 { "up" } else { "down" }).collect();
-            classifier.learn(&t.to_string(), rows, &Labels::new(&labels)).unwrap();
+            let labels = Labels::new(&labels);
+            classifier.learn(&t.to_string(), TaskRows::new(rows, &labels), 1.0).unwrap();
         }
-        let learned =
-            [Learned::Regression(Box::new(learner)), Learned::Classification(Box::new(classifier))];
-        for learned in learned {
-            let found = checked(&path, d, learned);
+        for learner in [learner, classifier] {
+            let found = checked(&path, d, learner);
             assert_eq!(found, Ok(()), "case {case}: {d} columns, {n} rows, {tasks} tasks");
         }
     }
@@ -71,32 +71,30 @@ fn another_ridge_with_its_solution_is_sound_and_without_it_is_not() {
     let path = directory.path().join("model.pmf");
     let mut draw = Draw::new(5);
     let (x, y) = table(40, 5, 0.1, &mut draw);
-    let rows = || (Rows::new(&x, 5).unwrap(), Rows::new(&y, 1).unwrap());
-    let mut chosen = Learner::new(Settings::default()).unwrap();
-    chosen.learn("one", rows().0, rows().1).unwrap();
+    let rows = TaskRows::new(Rows::new(&x, 5).unwrap(), Rows::new(&y, 1).unwrap());
+    let mut chosen = Learner::new(Problem::squared(), Settings::default()).unwrap();
+    chosen.learn("one", rows, 1.0).unwrap();
     let mut fixed = chosen.clone();
-    let ridge = Ridge::Fixed(3.0 * chosen.model().unwrap().penalty.ridge());
-    let other = fixed.set_ridge(ridge, true).unwrap().clone();
-    let with = |model: pmfcl::Model| {
-        let (pool, floor) = chosen.kept_pool().unwrap();
-        let parts = LearnerParts {
+    let ridge = Ridge::Fixed(3.0 * chosen.solution().unwrap().penalty.ridge());
+    fixed.set_ridge(ridge, true).unwrap();
+    let other = fixed.solution().unwrap().clone();
+    let with = |solution: Solution| {
+        let summary = chosen.task_summary("one").unwrap().clone();
+        let state = LearnerState {
+            problem: chosen.problem().clone(),
             settings: chosen.settings().clone(),
             design: chosen.design().cloned(),
-            targets: 1,
-            tasks: chosen.records().to_vec(),
-            memory: MemoryParts::Ledger {
-                pool: pool.clone(),
-                floor,
-                summaries: chosen.summaries().unwrap().to_vec(),
-            },
-            model: Some(model),
+            outputs: chosen.outputs().clone(),
+            tasks: vec![(chosen.records()[0].clone(), Some(summary))],
+            pool: chosen.kept_pool().cloned(),
+            solution: Some((solution, vec![true])),
         };
-        checked(&path, 5, Learned::Regression(Box::new(Learner::from_parts(parts).unwrap())))
+        checked(&path, 5, Learner::from_state(state).unwrap())
     };
     assert_eq!(with(other.clone()), Ok(()));
-    let stranger = pmfcl::Model { theta: other.theta, ..chosen.model().unwrap().clone() };
+    let stranger = Solution { theta: other.theta, ..chosen.solution().unwrap().clone() };
     assert!(with(stranger).unwrap_err().contains("the solution is not the one"));
-    let mut touched = chosen.model().unwrap().clone();
+    let mut touched = chosen.solution().unwrap().clone();
     let at = touched.theta.column(0)[4];
     touched.theta.column_mut(0)[4] = at * (1.0 + 1e-8);
     assert!(with(touched).unwrap_err().contains("the solution is not the one"));

@@ -80,10 +80,20 @@ impl IngestError {
 
     /// What the learner said of rows that begin at row `first` (counted from 0) of a file.
     pub(crate) fn at(file: &str, row: impl Fn(u64) -> u64, error: pmfcl::Error) -> Self {
+        Self::of_row(error, |found| (file.to_owned(), found.map(&row)))
+    }
+
+    /// What the learner said of a row; `place` gives the file, and the row of it counted from 0.
+    pub(crate) fn of_row(
+        error: pmfcl::Error,
+        place: impl Fn(Option<u64>) -> (String, Option<u64>),
+    ) -> Self {
         use pmfcl::Error;
         use pmfcl::basis::BasisError;
-        let place = match &error {
-            Error::NotFinite { row: r, .. } | Error::UnknownClass { row: r, .. } => Some(*r),
+        let row = match &error {
+            Error::NotFinite { row: r, .. }
+            | Error::Target { row: r, .. }
+            | Error::UnknownClass { row: r, .. } => Some(*r),
             Error::Basis(
                 BasisError::NotFinite { row: r, .. }
                 | BasisError::Overflow { row: r, .. }
@@ -91,8 +101,8 @@ impl IngestError {
             ) => Some(*r as u64),
             _ => None,
         };
-        let place =
-            place.map_or_else(|| file.to_owned(), |r| format!("{file}, row {}", row(r) + 1));
+        let (file, row) = place(row);
+        let place = row.map_or_else(|| file.clone(), |row| format!("{file}, row {}", row + 1));
         Self::Refused { place, error }
     }
 }

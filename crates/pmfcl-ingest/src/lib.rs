@@ -19,19 +19,15 @@ mod error;
 mod flow;
 mod gather;
 mod head;
-mod learn;
-mod summarize;
-mod table;
+mod spill;
+mod tasks;
 
 pub use columns::{Selection, Wish, check_columns, check_labels, choose_columns};
 pub use encode::{Encoded, Encoder, class_name};
 pub use error::IngestError;
 pub use flow::{Files, Flow, Step};
 pub use gather::{Gathered, GatheredTargets, Words, gather};
-pub use learn::{
-    Learning, Plan, Prepared, Read, learn_prepared, learn_tasks, prepare, summarize_again,
-};
-pub use table::LabelledTable;
+pub use tasks::{Ingest, Learning, NamedTask, Read, summarize_again};
 
 /// Results of this crate.
 pub type Result<T, E = IngestError> = std::result::Result<T, E>;

@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-use pmfcl::{Learner, Ridge, Settings};
-use pmfcl_file::{Learned, Model};
+use pmfcl::{ClassList, Labels, Learner, Problem, Ridge, Rows, Settings, TaskRows};
+use pmfcl_file::Model;
 use pmfcl_ingest::{
-    Files, Flow, IngestError, Learning, Wish, choose_columns, learn_tasks, summarize_again,
+    Files, Flow, Ingest, IngestError, Learning, Wish, choose_columns, summarize_again,
 };
 use pmfcl_read::{Column, Form, Options, ReadError, Wanted};
 
@@ -53,8 +53,8 @@ fn learned(files: &Files) -> (Model, Vec<String>) {
     let wish = wish();
     let schema = choose_columns(&files.first().unwrap(), &wish).unwrap().schema;
     let settings = Settings { ridge: Ridge::Fixed(0.01), ..Settings::default() };
-    let learner = Learner::new(settings).unwrap();
-    let mut model = Model { schema, learned: Learned::Regression(Box::new(learner)) };
+    let learner = Learner::new(Problem::squared(), settings).unwrap();
+    let mut model = Model { schema, learner };
     let mut told = Vec::new();
     let learning = Learning {
         files,
@@ -64,16 +64,18 @@ fn learned(files: &Files) -> (Model, Vec<String>) {
         weight: 1.0,
         progress: &|_| {},
     };
-    let read = learn_tasks(&mut model, &learning, &mut |_| Ok(()), &mut |_, name, _| {
-        told.push(name.to_owned());
-        Ok(())
-    });
-    assert_eq!(read.unwrap().rows as usize, ROWS);
+    let mut ingest = Ingest::new(&model);
+    assert_eq!(ingest.read(&model, &learning).unwrap().rows as usize, ROWS);
+    assert!(!model.learner.names().any(|_| true), "reading does not change the model");
+    while let Some(task) = ingest.next(&model).unwrap() {
+        told.push(task.name().to_owned());
+        task.insert(&mut model).unwrap();
+    }
     (model, told)
 }
 
 fn coefficients(model: &Model) -> Vec<(String, f64)> {
-    let theta = &model.learner().model().unwrap().theta;
+    let theta = &model.learner.solution().unwrap().theta;
     let mut list: Vec<(String, f64)> =
         model.features().into_iter().zip(theta.column(0)[1..].iter().copied()).collect();
     list.sort_by(|a, b| a.0.cmp(&b.0));
@@ -99,9 +101,98 @@ fn pieces_add_up_to_the_same_model() {
             // Threads change no bit.
             let (again, _) = learned(&files(&paths, Some(rows), 1));
             let bits = |m: &Model| -> Vec<u64> {
-                m.learner().model().unwrap().theta.cells().iter().map(|v| v.to_bits()).collect()
+                m.learner.solution().unwrap().theta.cells().iter().map(|v| v.to_bits()).collect()
             };
             assert_eq!(bits(&model), bits(&again));
+        }
+    }
+}
+
+/// Three tasks that take turns: numbers to learn from, a count, and one of three classes.
+fn counts_and_classes() -> String {
+    let mut text = "task,u,v,count,class\n".to_owned();
+    for i in 0..240_usize {
+        let (u, v) = ((i * 37 % 101) as f64 / 101.0, (i * i % 89) as f64 / 89.0 - 0.5);
+        let noise = (i * 7919 % 13) as f64 / 6.5 - 1.0;
+        let count = (1.5 + 2.0 * u - v + noise).max(0.0).round();
+        let class = ["low", "mid", "high"][((1.5 + u - v + 0.8 * noise).clamp(0.0, 2.9)) as usize];
+        text.push_str(&format!("t{},{u},{v},{count},{class}\n", i % 3));
+    }
+    text
+}
+
+/// A model of the tasks in a file, and the same learned from rows in memory.
+fn both_ways(problem: &Problem, files: &Files, text: &str) -> [Learner; 2] {
+    let classes = problem.predicts_classes();
+    let (target, other) = if classes { ("class", "count") } else { ("count", "class") };
+    let wish = Wish {
+        targets: vec![target.to_owned()],
+        reserved: vec!["task".to_owned(), other.to_owned()],
+        ..Wish::default()
+    };
+    let schema = choose_columns(&files.first().unwrap(), &wish).unwrap().schema;
+    let empty = Learner::new(problem.clone(), Settings::default()).unwrap();
+    let mut model = Model { schema, learner: empty.clone() };
+    let (task, name, progress) = (Some("task"), "", &|_| {});
+    let learning = Learning { files, wish: &wish, task, name, weight: 1.0, progress };
+    let mut ingest = Ingest::new(&model);
+    ingest.read(&model, &learning).unwrap();
+    while let Some(task) = ingest.next(&model).unwrap() {
+        task.insert(&mut model).unwrap();
+    }
+    let mut learner = empty;
+    for task in ["t0", "t1", "t2"] {
+        let rows: Vec<Vec<&str>> = text
+            .lines()
+            .map(|line| line.split(',').collect::<Vec<_>>())
+            .filter(|cells| cells[0] == task)
+            .collect();
+        let number = |text: &&str| text.parse::<f64>().unwrap();
+        let x: Vec<f64> = rows.iter().flat_map(|cells| cells[1..3].iter().map(number)).collect();
+        let y: Vec<f64> = rows.iter().map(|cells| number(&cells[3])).collect();
+        let labels = Labels::new(&rows.iter().map(|cells| cells[4]).collect::<Vec<_>>());
+        let x = Rows::new(&x, 2).unwrap();
+        let rows = match classes {
+            true => TaskRows::new(x, &labels),
+            false => TaskRows::new(x, Rows::new(&y, 1).unwrap()),
+        };
+        learner.learn(task, rows, 1.0).unwrap();
+    }
+    [model.learner, learner]
+}
+
+/// Whatever a loss asks of the rows, and however often.
+#[test]
+fn every_loss_learns_from_files_what_it_learns_from_rows() {
+    let place = Place::new();
+    let text = counts_and_classes();
+    let paths = [place.put("a.csv", &text)];
+    let classes = ClassList::Fixed(["high", "low", "mid"].map(str::to_owned).to_vec());
+    let with = |loss: &str| Problem::parse(loss, Some(classes.clone())).unwrap();
+    let values = ["squared", "huber", "huber:0.5", "poisson"];
+    let mut problems: Vec<Problem> =
+        values.iter().map(|loss| Problem::parse(loss, None).unwrap()).collect();
+    problems.extend(["squared", "gaussian", "logistic"].map(with));
+    problems.push(with("logistic").with_option("scheme", "sequential").unwrap());
+    for problem in problems {
+        let mut bits: Option<Vec<u64>> = None;
+        for (rows, threads) in [(None, 1), (Some(7), 1), (Some(7), 2), (Some(7), 5)] {
+            let [read, learned] = both_ways(&problem, &files(&paths, rows, threads), &text);
+            assert_eq!(read.problem().name(), learned.problem().name());
+            assert_eq!(read.classes(), learned.classes());
+            let (a, b) = (read.parameters().unwrap().theta, learned.parameters().unwrap().theta);
+            // Partial sums of pieces are added in another order than in memory.
+            let apart = a.distance(&b) / b.norm();
+            assert!(apart < 1e-8, "{problem}, pieces of {rows:?} rows: {apart:e}");
+            for (one, other) in read.records().iter().zip(learned.records()) {
+                assert_eq!((&one.name, &one.head.counts), (&other.name, &other.head.counts));
+                assert_eq!(one.head.rows, other.head.rows);
+            }
+            if rows.is_some() {
+                // Threads change no bit.
+                let now: Vec<u64> = a.cells().iter().map(|v| v.to_bits()).collect();
+                assert_eq!(bits.get_or_insert_with(|| now.clone()), &now, "{problem}");
+            }
         }
     }
 }
@@ -177,9 +268,9 @@ fn a_summary_made_again_is_that_of_the_task() {
     let text = own.iter().fold(header + "\n", |text, row| text + row + "\n");
     let again = place.put("t1.csv", &text);
     let summary = summarize_again(&model, &files(&[again], None, 1), &wish()).unwrap();
-    let kept = &model.learner().summaries().unwrap()[1];
-    let theta = &model.learner().model().unwrap().theta;
-    let (a, b) = (summary.loss(theta).unwrap(), kept.loss(theta).unwrap());
+    let kept = &model.learner.summaries().unwrap()[1];
+    let theta = &model.learner.solution().unwrap().theta;
+    let (a, b) = (summary.quadratic.loss(theta).unwrap(), kept.loss(theta).unwrap());
     assert!((a - b).abs() < 1e-12, "{a} and {b}");
     // Rows with a category the model has never met are not those of a task.
     let other = place.put("other.csv", "task,kind,x,y\nt1,pink,0.5,1\n");

@@ -4,9 +4,8 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Instant;
 
-use pmfcl::classify::{Evaluation, Scheme, Temperature};
-use pmfcl::loss::logistic::Curvature;
-use pmfcl::{ClassLoss, Classifier, ClassifierSettings, Ridge};
+use pmfcl::problem::{Curvature, Evaluation, Gaussian, Logistic, Scheme, Squared, Temperature};
+use pmfcl::{ClassList, Learner, MemoryKind, Problem, Ridge, Settings, TaskRows};
 
 use crate::data::{DataSet, Error};
 use crate::stream::{Kind, Part, Stream};
@@ -33,7 +32,7 @@ pub struct Line {
     pub score: Evaluation,
     /// Bytes kept.
     pub bytes: usize,
-    /// Seconds to learn all tasks.
+    /// Seconds to learn all tasks, with a solution after each.
     pub seconds: f64,
     /// Mean over tasks of the bound on forgetting, where there is one.
     pub bound: Option<(f64, bool)>,
@@ -42,26 +41,27 @@ pub struct Line {
 /// Learns a stream and scores it.
 ///
 /// # Errors
-/// As [`Classifier::learn`].
+/// As [`Learner::learn`] and [`Learner::solution`].
 pub fn run(
     stream: &Stream,
     method: &str,
-    settings: ClassifierSettings,
-) -> Result<(Classifier, Line), Error> {
+    problem: Problem,
+    settings: Settings,
+) -> Result<(Learner, Line), Error> {
     let start = Instant::now();
-    let logistic = settings.loss == ClassLoss::Logistic;
-    let mut model = Classifier::new(settings)?;
+    let mut model = Learner::new(problem, settings)?;
     for task in &stream.train {
-        model.learn(&task.name, task.rows(), &task.labels)?;
+        model.learn(&task.name, TaskRows::new(task.rows(), &task.labels), 1.0)?;
+        model.solution()?;
     }
     let seconds = start.elapsed().as_secs_f64();
-    let score = model.evaluate(stream.test.rows(), &stream.test.labels)?;
+    let score = model.evaluate(TaskRows::new(stream.test.rows(), &stream.test.labels))?;
     let bytes = model.state_bytes();
-    let bound = if logistic {
-        let guaranteed = model.settings().curvature.guaranteed();
-        Some((model.mean_forgetting()?, guaranteed))
-    } else {
+    let bound = if model.is_exact() {
         None
+    } else {
+        let guaranteed = model.problem().exactness().guaranteed();
+        Some((model.mean_forgetting()?, guaranteed))
     };
     Ok((model, Line { method: method.to_owned(), score, bytes, seconds, bound }))
 }
@@ -87,7 +87,7 @@ pub struct Section {
 /// is done.
 ///
 /// # Errors
-/// As [`DataSet::read`] and [`Classifier::learn`].
+/// As [`DataSet::read`] and [`run`].
 pub fn all(dir: &Path, only: &[&str], mut note: impl FnMut(&str)) -> Result<Vec<Section>, Error> {
     let mut sections = Vec::new();
     let mut table: Option<DataSet> = None;
@@ -112,51 +112,51 @@ fn section(
 ) -> Result<Section, Error> {
     let full = Stream::new(table, kind, 1);
     let mut exact = Vec::new();
-    let mut line = |stream: &Stream, name: &str, settings, lines: &mut Vec<Line>| {
-        let (model, line) = run(stream, name, settings)?;
+    let mut line = |stream: &Stream, name: &str, (problem, settings), lines: &mut Vec<Line>| {
+        let (model, line) = run(stream, name, problem, settings)?;
         note(&format!(
             "{}: {name} {:.4} in {:.1} s",
-            stream.name, line.score.accuracy, line.seconds
+            stream.name,
+            line.score.accuracy(),
+            line.seconds
         ));
         lines.push(line);
         Ok::<_, Error>(model)
     };
-    let plain = ClassifierSettings::default;
-    let squared = ClassifierSettings { loss: ClassLoss::Squared, ..plain() };
+    let plain = Settings::default;
     // GCV of every task on 784 features is the slowest part by far; one fixed ridge will do.
-    let squared = if table.width > 100 {
-        ClassifierSettings { ridge: Ridge::Fixed(1e-4), standardize: true, ..squared }
+    let ridge = if table.width > 100 {
+        Settings { ridge: Ridge::Fixed(1e-4), standardize: true, ..plain() }
     } else {
-        squared
+        plain()
     };
+    let squared = (Problem::Squared(Squared { classes: Some(ClassList::Open) }), ridge);
+    let gaussian = (Problem::gaussian(), plain());
+    let tempered = Gaussian { temperature: Temperature::Auto, ..Gaussian::default() };
+    let tempered = (Problem::Gaussian(tempered), plain());
     line(&full, "squared", squared.clone(), &mut exact)?;
-    line(&full, "gaussian", plain(), &mut exact)?;
-    let tempered = ClassifierSettings { temperature: Temperature::Auto, ..plain() };
+    line(&full, "gaussian", gaussian.clone(), &mut exact)?;
     line(&full, "gaussian, temperature auto", tempered.clone(), &mut exact)?;
     // The published numbers for a wide model are those of Split-MNIST.
     if table.name == "mnist" && matches!(kind, Kind::Classes(_)) {
         let basis: pmfcl::Basis = "relu:2000".parse().map_err(pmfcl::Error::from)?;
-        let wide = |settings| ClassifierSettings {
-            basis: basis.clone(),
-            memory: pmfcl::MemoryKind::Compact,
-            ..settings
+        let wide = |(problem, settings): (Problem, Settings)| {
+            let memory = MemoryKind::Compact;
+            (problem, Settings { basis: basis.clone(), memory, ..settings })
         };
         line(&full, "squared, relu:2000", wide(squared), &mut exact)?;
-        line(&full, "gaussian, relu:2000", wide(plain()), &mut exact)?;
+        line(&full, "gaussian, relu:2000", wide(gaussian.clone()), &mut exact)?;
         line(&full, "gaussian, relu:2000, temperature auto", wide(tempered.clone()), &mut exact)?;
     }
     let some = Stream::new(table, kind, thin);
     let mut thinned = Vec::new();
-    let logistic = |scheme, curvature| ClassifierSettings {
-        loss: ClassLoss::Logistic,
-        scheme,
-        curvature,
-        classes: Some(some.classes.clone()),
-        certify: table.width <= 100,
-        ..plain()
+    let logistic = |scheme, curvature| {
+        let classes = ClassList::Fixed(some.classes.clone());
+        let certify = table.width <= 100;
+        (Problem::Logistic(Logistic { classes, curvature, scheme, certify }), plain())
     };
     if thin > 1 {
-        line(&some, "gaussian", plain(), &mut thinned)?;
+        line(&some, "gaussian", gaussian, &mut thinned)?;
         line(&some, "gaussian, temperature auto", tempered, &mut thinned)?;
     }
     let whole = Stream { train: vec![Part::joined(&some.train)], ..some.clone() };
@@ -177,7 +177,7 @@ fn section(
     let mut pair = Vec::new();
     for scheme in [Scheme::OneShot, Scheme::Sequential] {
         for curvature in curvatures {
-            let name = format!("logistic, {}, {curvature}", scheme.name());
+            let name = format!("logistic, {scheme}, {curvature}");
             let model = line(&some, &name, logistic(scheme, curvature), &mut thinned)?;
             if scheme == Scheme::OneShot && pair.len() < 2 {
                 pair.push(model);
@@ -199,12 +199,12 @@ fn section(
 }
 
 /// Bound of one classifier over that of another, task by task, both at the parameters of the first.
-fn ratios(sharp: &Classifier, bohning: &Classifier) -> Result<Vec<f64>, Error> {
-    let theta = &sharp.model()?.theta;
-    let (a, b) = (sharp.summaries().unwrap_or(&[]), bohning.summaries().unwrap_or(&[]));
+fn ratios(sharp: &Learner, bohning: &Learner) -> Result<Vec<f64>, Error> {
+    let theta = &sharp.solution()?.theta;
+    let (a, b) = (sharp.summaries().unwrap_or_default(), bohning.summaries().unwrap_or_default());
     let mut ratios = Vec::new();
     for ((a, b), task) in a.iter().zip(b).zip(sharp.tasks()?) {
-        let least = task.report.min_loss.unwrap_or(0.0);
+        let least = task.min_loss.unwrap_or(0.0);
         ratios.push((a.loss(theta)? - least) / (b.loss(theta)? - least));
     }
     Ok(ratios)
@@ -226,9 +226,9 @@ pub fn table(lines: &[Line]) -> String {
             text,
             "| {} | {:.4} | {:.3} | {:.3} | {bound} | {} | {:.1} |",
             line.method,
-            line.score.accuracy,
-            line.score.log_loss,
-            line.score.calibration_error,
+            line.score.accuracy(),
+            line.score.log_loss(),
+            line.score.calibration_error(),
             line.bytes.div_ceil(1000),
             line.seconds
         );

@@ -2,11 +2,12 @@
 //! summarizing a million rows.
 
 use pmfcl::{
-    Accumulator, Basis, Design, Error, Learner, MemoryKind, Ridge, Rows, Settings, Summarizer,
+    Accumulator, Basis, Design, Error, Learner, MemoryKind, Problem, Ridge, Rows, Settings,
+    Summarizer, TaskRows,
 };
 use pmfcl_oracle::Draw;
 
-use crate::Table;
+use pmfcl_terminal::Table;
 
 /// Numbers of a full-rank ledger entry against the paper's `m(m+2)`.
 ///
@@ -44,16 +45,17 @@ pub fn growth() -> Result<Table, Error> {
         &["tasks", "compact", "ledger", "rows kept"],
     );
     let learner = |memory| {
-        Learner::new(Settings { memory, ridge: Ridge::Fixed(1e-3), ..Settings::default() })
+        let settings = Settings { memory, ridge: Ridge::Fixed(1e-3), ..Settings::default() };
+        Learner::new(Problem::squared(), settings)
     };
     let (mut compact, mut ledger) = (learner(MemoryKind::Compact)?, learner(MemoryKind::Ledger)?);
     let mut draw = Draw::new(2);
     for t in 1..=10_000usize {
         let (x, y) = (draw.normals(n * m), draw.normals(n));
-        let (x, y) = (Rows::new(&x, m)?, Rows::new(&y, 1)?);
-        compact.learn(&t.to_string(), x, y)?;
+        let rows = TaskRows::new(Rows::new(&x, m)?, Rows::new(&y, 1)?);
+        compact.learn(&t.to_string(), rows, 1.0)?;
         if t <= 100 {
-            ledger.learn(&t.to_string(), x, y)?;
+            ledger.learn(&t.to_string(), rows, 1.0)?;
         }
         if [1, 10, 100, 1000, 10_000].contains(&t) {
             let rows = t * n * (m + 1) * 8;

@@ -13,7 +13,7 @@ use faer::{Accum, Mat, Par};
 use pmfcl::{Accumulator, Basis, Design, Error, Rows, Summarizer, Summary, Theta};
 use pmfcl_oracle::Draw;
 
-use crate::Table;
+use pmfcl_terminal::Table;
 
 const PEER: &str = include_str!("../../../bench/openblas.py");
 const SHAPES: [(usize, usize); 5] =

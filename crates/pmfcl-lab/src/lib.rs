@@ -1,6 +1,6 @@
 //! Experiments and benchmarks: every number the documents claim comes out of a function here.
 //!
-//! Each returns a [`Table`]; the command line prints it. A benchmark checks its result once before it
+//! Each returns a [`Table`](pmfcl_terminal::Table); the program `pmfcl-lab` prints it. A benchmark checks its result once before it
 //! is timed.
 //!
 //! [`data`] reads a data set (Parquet), [`stream`] divides it into tasks, [`classifiers`] runs every classifier over
@@ -18,7 +18,4 @@ pub mod kernels;
 pub mod reproduce;
 pub mod scaling;
 pub mod stream;
-mod table;
 pub mod wide;
-
-pub use table::Table;

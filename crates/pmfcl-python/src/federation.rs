@@ -1,13 +1,12 @@
-//! Many clients, one model: what they agree on, and the server that adds up what they send.
+//! Federations: what clients and server agree on, and the server that adds up what clients send.
 
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
-use numpy::{PyArray2, PyReadonlyArray1};
-use pmfcl::Labels;
-use pmfcl::federated::{
-    Agreement, Broadcast, ClientStep, Receipt, Refused, Rules, Server, Update, UpdateForm,
-};
+use numpy::PyArray2;
+use pmfcl::Targets;
+use pmfcl::federated::{Broadcast, ClientStep, Receipt, Refused, Rules, Server, Update};
+use pmfcl::problem::{Agreement, Exactness};
 use pmfcl_file::{FileError, Model, Register, Schema};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -17,16 +16,16 @@ use crate::call::{ModelChangedError, outside, raised, raised_by_file, raised_in}
 use crate::model::PyModel;
 use crate::private::{PyAccount, released};
 use crate::summary::PySummary;
-use crate::table::{Table, table};
+use crate::table::{Table, Target, table, task_rows};
 
 pyo3::create_exception!(
     pmfcl._core,
     RefusedError,
     PyValueError,
-    "An upload that was not taken; `client` says whose, where that could be read. The server is what it was."
+    "An upload that was not accepted; `client` names the sender, where that could be read. The server is unchanged."
 );
 
-/// What the server says of an upload it does not take.
+/// The exception for an upload that the server does not accept.
 fn refusal(py: Python<'_>, refused: &Refused) -> PyErr {
     let error = RefusedError::new_err(refused.to_string());
     match error.value(py).setattr("client", refused.client()) {
@@ -44,40 +43,33 @@ pub(crate) struct PyAgreement {
 }
 
 impl PyAgreement {
-    fn new(model: Model) -> PyResult<Self> {
+    fn of(model: Model) -> PyResult<Self> {
         let agreement = model.agreement().map_err(raised_by_file)?;
         Ok(Self { features: model.schema.features(), model, agreement })
     }
 
-    /// The bytes of an update in the form that was asked for.
-    fn sent<'py>(
-        &self,
-        py: Python<'py>,
-        update: Result<Update, pmfcl::Error>,
-        form: &str,
-        numbers: &str,
-    ) -> PyResult<Bound<'py, PyBytes>> {
-        let mut update = update.map_err(|e| raised_in(e, &self.features))?;
-        if form_of(form)? == UpdateForm::Diagonal {
-            update = update.in_diagonal(&self.agreement).map_err(raised)?;
+    /// Refuses a summary in the place of rows, where a loss needs the rows.
+    fn check_exact(&self) -> PyResult<()> {
+        let problem = self.agreement.problem();
+        if problem.exactness() == Exactness::Exact {
+            return Ok(());
         }
-        if is_single(numbers)? {
-            update = update.in_single().map_err(raised)?;
-        }
-        Ok(PyBytes::new(py, &update.to_bytes()))
+        Err(PyValueError::new_err(format!(
+            "{problem} is more than a sum over rows: it looks at the rows of a step several times; use `summarize`"
+        )))
     }
 }
 
-fn form_of(word: &str) -> PyResult<UpdateForm> {
-    match word {
-        "exact" => Ok(UpdateForm::Exact),
-        "diagonal" => Ok(UpdateForm::Diagonal),
+fn is_diagonal(form: &str) -> PyResult<bool> {
+    match form {
+        "exact" => Ok(false),
+        "diagonal" => Ok(true),
         other => Err(PyValueError::new_err(format!("form is exact or diagonal, not {other}"))),
     }
 }
 
-fn is_single(word: &str) -> PyResult<bool> {
-    match word {
+fn is_single(numbers: &str) -> PyResult<bool> {
+    match numbers {
         "double" => Ok(false),
         "single" => Ok(true),
         other => Err(PyValueError::new_err(format!("numbers are double or single, not {other}"))),
@@ -87,23 +79,23 @@ fn is_single(word: &str) -> PyResult<bool> {
 #[pymethods]
 impl PyAgreement {
     /// From a model that has learned nothing, and rows all may see where its basis needs some.
-    #[staticmethod]
+    #[new]
     #[pyo3(signature = (model, rows=None))]
-    fn found(model: &PyModel, rows: Option<Table<'_>>) -> PyResult<Self> {
+    fn new(py: Python<'_>, model: &PyModel, rows: Option<Table<'_>>) -> PyResult<Self> {
         let rows = rows.as_ref().map(Table::rows).transpose()?;
-        let founded = model.model.clone().founded(rows);
-        Self::new(founded.map_err(raised_by_file)?)
+        let empty = model.model.clone();
+        Self::of(outside(py, || empty.founded(rows).map_err(raised_by_file))?)
     }
 
     #[staticmethod]
     fn from_bytes(py: Python<'_>, bytes: &[u8]) -> PyResult<Self> {
         let model = outside(py, || Model::from_bytes(bytes).map_err(raised_by_file))?;
-        if !model.learner().records().is_empty() {
+        if !model.learner.records().is_empty() {
             return Err(PyValueError::new_err(
                 "these are the bytes of a model, not of an agreement",
             ));
         }
-        Self::new(model)
+        Self::of(model)
     }
 
     fn to_bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
@@ -113,13 +105,13 @@ impl PyAgreement {
 
     /// A copy of the model that was agreed on, which has learned nothing.
     fn model(&self) -> PyModel {
-        PyModel::new(self.model.clone())
+        PyModel::of(self.model.clone())
     }
 
-    /// A number that differs where loss, basis, columns or classes differ.
+    /// SHA-256 of everything a summary depends on: loss, basis, columns, classes.
     #[getter]
-    fn fingerprint(&self) -> u64 {
-        self.agreement.fingerprint()
+    fn digest<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, &self.agreement.digest().0)
     }
 
     /// Design columns.
@@ -131,18 +123,19 @@ impl PyAgreement {
     /// Columns of the targets of a summary.
     #[getter]
     fn n_targets(&self) -> usize {
-        self.agreement.targets()
+        self.agreement.columns()
     }
 
-    /// The summary in an update of this agreement.
-    fn opened(&self, py: Python<'_>, bytes: &[u8]) -> PyResult<PySummary> {
-        let update = Update::from_bytes(bytes, usize::MAX).map_err(|r| refusal(py, &r))?;
-        if self.agreement.is_bounded() {
-            return Err(PyValueError::new_err(
-                "log-loss is more than a summary: it looks at a step's rows several times",
-            ));
-        }
-        Ok(PySummary { summary: update.summary().clone() })
+    /// The summary of rows, where it is all that a client sends.
+    fn summary(&self, py: Python<'_>, x: Table<'_>, y: Target<'_>) -> PyResult<PySummary> {
+        self.check_exact()?;
+        let rows = task_rows(&x, &y, &None)?;
+        let task = outside(py, || {
+            let made = self.agreement.summarize(rows);
+            made.map_err(|e| raised_in(e, &self.features))
+        })?;
+        py.check_signals()?;
+        Ok(PySummary { summary: task.quadratic })
     }
 
     /// The update of a summary made elsewhere.
@@ -153,83 +146,77 @@ impl PyAgreement {
         step: u64,
         summary: PySummary,
     ) -> PyResult<Bound<'py, PyBytes>> {
-        let made = Update::from_summary(&self.agreement, client, step, summary.summary);
+        let made = Update::of_quadratic(&self.agreement, client, step, summary.summary);
         Ok(PyBytes::new(py, &made.map_err(raised)?.to_bytes()))
     }
 
-    /// Most bytes an update of these can take.
+    /// Most bytes an update of this form can take.
     fn most_bytes(&self, form: &str, numbers: &str) -> PyResult<usize> {
-        Ok(self.agreement.most_bytes(form_of(form)?, is_single(numbers)?))
+        Ok(Update::most_bytes(&self.agreement, is_diagonal(form)?, is_single(numbers)?))
     }
 
-    /// What a client sends for a step of numbers.
-    #[expect(clippy::too_many_arguments, reason = "one call a step")]
+    /// What a client sends for the rows of a step.
+    #[expect(clippy::too_many_arguments, reason = "one call per step")]
     fn summarize<'py>(
         &self,
         py: Python<'py>,
         client: &str,
         step: u64,
         x: Table<'_>,
-        y: Table<'_>,
+        y: Target<'_>,
         form: &str,
         numbers: &str,
     ) -> PyResult<Bound<'py, PyBytes>> {
-        let (x, y) = (x.rows()?, y.rows()?);
-        let made = outside(py, || Ok(self.agreement.summarize(client, step, x, y)))?;
+        let (diagonal, single) = (is_diagonal(form)?, is_single(numbers)?);
+        let rows = task_rows(&x, &y, &None)?;
+        let sent = outside(py, || {
+            let made = Update::of_rows(&self.agreement, client, step, rows);
+            let mut update = made.map_err(|e| raised_in(e, &self.features))?;
+            if diagonal {
+                update = update.in_diagonal(&self.agreement).map_err(raised)?;
+            }
+            if single {
+                update = update.in_single().map_err(raised)?;
+            }
+            Ok(update.to_bytes())
+        })?;
         py.check_signals()?;
-        self.sent(py, made, form, numbers)
+        Ok(PyBytes::new(py, &sent))
     }
 
-    /// What a client sends for a step of numbers with differential privacy; rows with noise, and the noise of the sums.
-    #[expect(clippy::too_many_arguments, reason = "one call a step")]
+    /// What a client sends for a step of values with differential privacy; rows with noise, and the noise of the sums.
+    #[expect(clippy::too_many_arguments, reason = "one call per step")]
     fn summarize_private<'py>(
         &self,
         py: Python<'py>,
         client: &str,
         step: u64,
         x: Table<'_>,
-        y: Table<'_>,
+        y: Target<'_>,
         clip: (f64, f64),
         budget: (f64, f64),
         account: Option<PyRefMut<'_, PyAccount>>,
     ) -> PyResult<(Bound<'py, PyBytes>, f64, [f64; 3])> {
-        if !self.agreement.class_names().is_empty() {
+        let rows = task_rows(&x, &y, &None)?;
+        let (Targets::Values(values), []) = (rows.y, self.agreement.class_names()) else {
             return Err(PyValueError::new_err(
-                "noisy counts of classes do not add up; private updates are for numbers",
+                "noisy counts of classes do not add up; private updates are for values",
             ));
-        }
+        };
+        // Before the account is charged.
+        self.check_exact()?;
         if let Some(mut account) = account {
-            account.file(budget)?;
+            account.record(budget)?;
         }
-        let (x, y) = (x.rows()?, y.rows()?);
-        let made =
-            outside(py, || Ok(released(&self.agreement, (client, step), (x, y), clip, budget)))?;
-        let (update, released) = made.map_err(|e| raised_in(e, &self.features))?;
+        let (update, released) = outside(py, || {
+            let made = released(&self.agreement, (client, step), (rows.x, values), clip, budget);
+            made.map_err(|e| raised_in(e, &self.features))
+        })?;
         Ok((PyBytes::new(py, &update.to_bytes()), released.samples(), released.sigma()))
     }
 
-    /// What a client sends for a step of classes: a code for each row, a name for each code.
-    #[expect(clippy::too_many_arguments, reason = "one call a step")]
-    fn summarize_classes<'py>(
-        &self,
-        py: Python<'py>,
-        client: &str,
-        step: u64,
-        x: Table<'_>,
-        codes: PyReadonlyArray1<'_, u32>,
-        names: Vec<String>,
-        form: &str,
-        numbers: &str,
-    ) -> PyResult<Bound<'py, PyBytes>> {
-        let labels = Labels::from_codes(codes.as_slice()?, &names).map_err(raised)?;
-        let x = x.rows()?;
-        let made = outside(py, || Ok(self.agreement.summarize_labels(client, step, x, &labels)))?;
-        py.check_signals()?;
-        self.sent(py, made, form, numbers)
-    }
-
-    /// Predicted numbers or scores of the classes, `(rows, outputs)`, under parameters the server sent.
-    fn decide<'py>(
+    /// Predicted values or scores of the classes, `(rows, outputs)`, under parameters the server sent.
+    fn answer<'py>(
         &self,
         py: Python<'py>,
         sent: &[u8],
@@ -237,16 +224,19 @@ impl PyAgreement {
     ) -> PyResult<Bound<'py, PyArray2<f64>>> {
         let sent = Broadcast::from_bytes(sent, usize::MAX).map_err(|r| refusal(py, &r))?;
         let x = x.rows()?;
-        let cells = outside(py, || Ok(self.agreement.decide(&sent, x)))?;
-        let outputs = self.agreement.class_names().len().max(self.model.schema.targets.len());
-        table(py, cells.map_err(|e| raised_in(e, &self.features))?, outputs)
+        let cells = outside(py, || {
+            let cells = sent.answer(&self.agreement, x);
+            cells.map_err(|e| raised_in(e, &self.features))
+        })?;
+        let outputs = cells.len().checked_div(x.len()).unwrap_or(0);
+        table(py, cells, outputs)
     }
 }
 
-/// A server, its memory a model file where it has a path.
+/// A server; with a path its memory is a model file.
 #[pyclass(name = "FederatedServer", module = "pmfcl._core", frozen)]
 pub(crate) struct PyServer {
-    // One call at a time: an open file is not for several threads.
+    // One call at a time: an open file cannot be shared between threads.
     kept: Mutex<Kept>,
 }
 
@@ -297,7 +287,7 @@ impl PyServer {
         Ok(Self { kept: Mutex::new(kept) })
     }
 
-    /// Takes an upload: client, step, samples, and whether it is new. What is refused raises, and changes nothing.
+    /// Accepts an upload: client, step, samples, and whether it is new. One that is refused raises, and changes nothing.
     fn accept(&self, py: Python<'_>, bytes: &[u8]) -> PyResult<(String, u64, f64, bool)> {
         let taken = self.with(py, |kept| {
             let server = kept.server();
@@ -317,12 +307,12 @@ impl PyServer {
         self.with(py, |kept| Ok(kept.server().updates().map(line).collect()))
     }
 
-    /// Takes a client out; how many updates went.
+    /// Removes a client; returns how many updates it had.
     fn remove_client(&self, py: Python<'_>, client: &str) -> PyResult<usize> {
         self.with(py, |kept| Ok(kept.server().remove_client(client)))
     }
 
-    /// Takes one step of a client out.
+    /// Removes one step of a client.
     fn remove(&self, py: Python<'_>, client: &str, step: u64) -> PyResult<bool> {
         self.with(py, |kept| Ok(kept.server().remove(client, step)))
     }
@@ -344,10 +334,10 @@ impl PyServer {
         let model = self.with(py, |kept| match kept {
             Kept::File(register) => register.model().map_err(raised_by_file),
             Kept::Memory(server, schema) => {
-                Ok(Model::joint(schema.clone(), server.joint().map_err(raised)?))
+                Ok(Model { schema: schema.clone(), learner: server.joint().map_err(raised)? })
             }
         })?;
-        Ok(PyModel::new(model))
+        Ok(PyModel::of(model))
     }
 
     /// Writes register and model to the file.
@@ -364,7 +354,7 @@ impl PyServer {
                 Err(PyTypeError::new_err("this server has no file; give it a path"))
             }
         })?;
-        Ok(PyModel::new(model))
+        Ok(PyModel::of(model))
     }
 
     /// Every client and step: what it has lost under the joint model, or a bound on that.

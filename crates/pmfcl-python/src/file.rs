@@ -11,10 +11,10 @@ use pyo3::types::{PyBytes, PyList, PyString};
 use crate::call::{ModelChangedError, outside, raised_by_file};
 use crate::model::PyModel;
 
-/// Files a model remembers; of the others it must be told that they may be replaced.
+/// Files a model remembers; others are replaced only where the caller says so.
 const MOST_FILES: usize = 16;
 
-/// What the files held that a model was loaded from or saved to, the latest last. Behind a lock, so that other threads can
+/// The versions of the files that a model was loaded from or saved to, the latest last. Behind a lock, so that other threads can
 /// predict while one saves.
 #[derive(Default)]
 pub(crate) struct KnownFiles(Mutex<Vec<Version>>);
@@ -40,12 +40,12 @@ impl KnownFiles {
 }
 
 impl PyModel {
-    /// Others have changed the file: what they did, and how both are kept.
+    /// The exception for a file that others have changed: what they did, and how to keep both.
     fn changed(&self, py: Python<'_>, path: &Path, changes: &Changes) -> PyErr {
         let files = self.files.lock();
         let base = files.iter().find(|version| version.is_at(path));
         let before = |name: &str| base.is_some_and(|base| base.names().any(|known| known == name));
-        let own: Vec<&str> = self.model.learner().names().filter(|name| !before(name)).collect();
+        let own: Vec<&str> = self.learner().names().filter(|name| !before(name)).collect();
         let advice = || -> PyResult<String> {
             let place = PyString::new(py, &path.to_string_lossy()).repr()?;
             if own.is_empty() {
@@ -54,7 +54,7 @@ impl PyModel {
                 ));
             }
             let tasks = PyList::new(py, &own)?.repr()?;
-            if self.model.learner().is_folded() {
+            if self.learner().is_folded() {
                 return Ok(format!(
                     "load it again (pmfcl.load({place})), partial_fit the rows of {tasks} once more and save"
                 ));
@@ -89,12 +89,11 @@ impl PyModel {
         Ok(PyBytes::new(py, &bytes))
     }
 
-    /// From bytes of a model file, and what `__reduce__` says of the files the model knows.
+    /// From bytes of a model file, and what `__reduce__` wrote about the files the model knows.
     #[staticmethod]
     #[pyo3(signature = (bytes, files=None))]
     fn from_bytes(py: Python<'_>, bytes: &[u8], files: Option<&str>) -> PyResult<Self> {
-        let model =
-            outside(py, || Model::from_bytes(bytes).map(Self::new).map_err(raised_by_file))?;
+        let model = outside(py, || Model::from_bytes(bytes).map(Self::of).map_err(raised_by_file))?;
         if let Some(text) = files {
             let known = Version::from_text(text).map_err(PyValueError::new_err)?;
             for version in known {
@@ -120,8 +119,8 @@ impl PyModel {
         self.__copy__()
     }
 
-    /// Writes the model file, or puts this model in the place of the one in it: of one that it was loaded from or saved to
-    /// and nobody has changed since, or of any where `overwrite` says so.
+    /// Writes the model file, solved. Where there is one, it is replaced if this model was loaded from it or saved to it and nobody
+    /// has changed it since, or if `overwrite` is set.
     #[pyo3(signature = (path, overwrite=false))]
     fn save(&self, py: Python<'_>, path: PathBuf, overwrite: bool) -> PyResult<()> {
         let known = self.files.lock().clone();
@@ -153,7 +152,7 @@ impl PyModel {
             };
             read().map_err(raised_by_file)
         })?;
-        let model = Self::new(model);
+        let model = Self::of(model);
         model.files.remember(version);
         Ok(model)
     }

@@ -1,15 +1,16 @@
 //! The Rust half of the Python package `pmfcl`: arrays in, summaries and models out.
 //!
-//! Python decides what a call means (names, defaults, scikit-learn's rules); this crate runs it, outside the
-//! interpreter's lock, on the caller's memory. Settings travel as the words of the command line and the model file.
+//! Python decides what a call means (names, defaults, scikit-learn's rules); this crate runs it, with the interpreter's lock
+//! released, on the caller's memory. Settings have the names of the command line and the model file.
 //!
 //! | module | what it is for |
 //! | --- | --- |
 //! | `table`, `arrow` | the caller's numbers, without a copy where they are row-major already |
-//! | `call` | work outside the lock: panics and errors become exceptions, Ctrl-C is heard |
+//! | `call` | work with the lock released; panics and errors become exceptions |
+//! | `passes` | passes over rows that Ctrl-C can interrupt |
 //! | `summary` | `Summary` |
-//! | `federation`, `private`, `secagg` | what clients and server of a federation agree on, and the server; private uploads; masked sums |
-//! | `model`, `hindsight`, `look`, `file` | `Model`: learning and predicting; another mind; what can be seen; bytes and files |
+//! | `federation`, `private`, `secagg` | agreement and server of a federation; private uploads; masked sums |
+//! | `model`, `hindsight`, `look`, `file` | `Model`: learning and predicting; changes in hindsight; reports; bytes and files |
 
 mod arrow;
 mod call;
@@ -18,6 +19,7 @@ mod file;
 mod hindsight;
 mod look;
 mod model;
+mod passes;
 mod private;
 mod secagg;
 mod summary;
@@ -37,5 +39,6 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<secagg::PySecAggServer>()?;
     module.add("RefusedError", module.py().get_type::<federation::RefusedError>())?;
     module.add("ModelChangedError", module.py().get_type::<call::ModelChangedError>())?;
+    module.add_function(wrap_pyfunction!(look::problem, module)?)?;
     module.add_function(wrap_pyfunction!(arrow::arrow_table, module)?)
 }

@@ -1,18 +1,21 @@
-//! What can be seen of a model: parameters, tasks, history, conflicts, fronts, intervals, the page, exports.
+//! What can be seen of a model: problem, settings, parameters, tasks, history, conflicts, fronts, intervals, pages, exports.
+
+use std::collections::BTreeMap;
 
 use numpy::{PyArray1, PyArray2};
+use pmfcl::problem::{Exactness, Response};
 use pmfcl::report::inference::Covariance;
-use pmfcl::report::{MissingReason, conflict};
-use pmfcl::{ClassLoss, Outcome, Preference, TaskReport};
+use pmfcl::report::{MissingReason, SampleWeights, conflict};
+use pmfcl::{Outcome, Preference, Problem, Summary, TaskReport};
 use pmfcl_export::{ExportError, Exported, Input as ExportInput};
-use pmfcl_file::{ColumnKind, Input, Learned, Word};
+use pmfcl_file::{ColumnKind, Input};
 use pmfcl_report::{FrontPoint, Pair, Subject, page};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
 
 use crate::call::{outside, raised, raised_by_export, raised_by_report};
-use crate::model::PyModel;
+use crate::model::{PyModel, parsed, problem_of};
 use crate::summary::PySummary;
 use crate::table::{Table, table};
 
@@ -26,47 +29,45 @@ type Reasons = Vec<Vec<Option<String>>>;
 type List<'py> = Bound<'py, PyArray1<f64>>;
 type Matrix<'py> = Bound<'py, PyArray2<f64>>;
 
-impl PyModel {
-    fn task_reports(&self) -> PyResult<Vec<TaskReport>> {
-        match self.model.classifier() {
-            Some(classifier) => {
-                Ok(classifier.tasks().map_err(raised)?.into_iter().map(|t| t.report).collect())
-            }
-            None => self.model.learner().tasks().map_err(raised),
-        }
+/// Facts about a problem, by name.
+fn problem_facts<'py>(py: Python<'py>, problem: &Problem) -> PyResult<Bound<'py, PyDict>> {
+    let exactness = problem.exactness();
+    let options = PyDict::new(py);
+    for (name, value) in problem.options() {
+        options.set_item(name, value)?;
     }
+    let dict = PyDict::new(py);
+    dict.set_item("name", problem.name())?;
+    dict.set_item("spec", problem.to_string())?;
+    dict.set_item("predicts_classes", problem.predicts_classes())?;
+    dict.set_item("fixed_classes", problem.class_list().and_then(|list| list.names()))?;
+    dict.set_item("exact", exactness == Exactness::Exact)?;
+    dict.set_item("guaranteed", exactness.guaranteed())?;
+    dict.set_item("nonnegative_targets", problem.refuses_target(-1.0).is_some())?;
+    dict.set_item("options", options)?;
+    Ok(dict)
+}
 
-    /// Loss and forgetting of every task after every task.
-    fn along_the_way(&self) -> Result<(Grid, Grid), pmfcl::Error> {
-        let learner = self.model.learner();
-        let steps = learner.replay()?;
-        let summaries = learner.at_hand();
-        let count = summaries.len();
+/// Facts about the problem that a loss stands for: of values, or of classes.
+#[pyfunction]
+pub(crate) fn problem<'py>(
+    py: Python<'py>,
+    loss: &str,
+    classes: bool,
+) -> PyResult<Bound<'py, PyDict>> {
+    problem_facts(py, &problem_of(loss, &BTreeMap::new(), classes.then(Vec::new))?)
+}
+
+impl PyModel {
+    /// Loss and forgetting of every task after every task; for a loss that is bounded, bounds on both.
+    fn over_time(&self) -> Result<(Grid, Grid), pmfcl::Error> {
+        let count = self.learner().records().len();
         let (mut loss, mut forgetting) = (Grid::new(), Grid::new());
-        for (k, step) in steps.iter().enumerate() {
+        for reports in self.learner().tasks_after(&(0..count).collect::<Vec<_>>())? {
             let (mut losses, mut lost) = (vec![None; count], vec![None; count]);
-            match self.model.classifier() {
-                // Discriminants: the classifier of the first tasks alone, by giving the others no weight.
-                Some(classifier) if classifier.settings().loss == ClassLoss::Gaussian => {
-                    let mut then = classifier.clone();
-                    let names = learner.names().map(str::to_owned);
-                    then.prefer(Preference::Chosen(names.zip(step.weights.clone()).collect()))?;
-                    for (t, task) in then.tasks()?.iter().enumerate().take(k + 1) {
-                        (losses[t], lost[t]) = (task.report.loss, task.report.forgetting);
-                    }
-                }
-                other => {
-                    let exact = other.is_none_or(|c| c.settings().loss == ClassLoss::Squared);
-                    for t in 0..=k {
-                        let at = summaries[t].loss(&step.model.theta)?;
-                        losses[t] = Some(at);
-                        lost[t] = Some(if exact {
-                            summaries[t].forgetting(&step.model.theta)?
-                        } else {
-                            (at - learner.records()[t].min_loss).max(0.0)
-                        });
-                    }
-                }
+            for (t, task) in reports.iter().enumerate() {
+                let bound = task.bound.zip(task.min_loss).map(|(bound, least)| bound + least);
+                (losses[t], lost[t]) = (task.loss.or(bound), task.forgetting.or(task.bound));
             }
             loss.push(losses);
             forgetting.push(lost);
@@ -74,7 +75,24 @@ impl PyModel {
         Ok((loss, forgetting))
     }
 
-    /// Where every input comes from: column, kind, and the place in a block or the category.
+    /// The summary of a task over all columns, targets of classes in sorted order.
+    fn wide_summary(&self, name: &str) -> Result<Summary, pmfcl::Error> {
+        let learner = self.learner();
+        let summary = &learner.task_summary(name)?.quadratic;
+        let width = learner.design().map_or(summary.width(), pmfcl::Design::width);
+        let summary = summary.extend_features(summary.width(), width - summary.width())?;
+        let Some(classes) = learner.outputs().classes() else { return Ok(summary) };
+        if learner.problem().exactness() != Exactness::Exact {
+            return Ok(summary);
+        }
+        let mut position = vec![0; classes.len()];
+        for (sorted, place) in classes.places().iter().enumerate() {
+            position[*place as usize] = sorted;
+        }
+        summary.rearrange_targets(&position[..summary.targets()], classes.len())
+    }
+
+    /// Where every input comes from: column, kind, and the position in a list or the category.
     fn origins(&self) -> Vec<(String, &'static str, Option<String>)> {
         let schema = &self.model.schema;
         let origin = |input: &Input| {
@@ -105,18 +123,8 @@ impl PyModel {
 
     fn exported(&self, format: &str, title: &str) -> Result<Option<Vec<u8>>, ExportError> {
         let inputs = self.export_inputs();
-        let exported = match &self.model.learned {
-            Learned::Regression(learner) => {
-                let (Some(design), Ok(model)) = (learner.design(), learner.model()) else {
-                    return Ok(None);
-                };
-                let targets = &self.model.schema.targets;
-                Exported::regression(title, &inputs, design, &model.theta, targets)?
-            }
-            Learned::Classification(classifier) => {
-                Exported::classification(title, &inputs, classifier)?
-            }
-        };
+        let targets = &self.model.schema.targets;
+        let exported = Exported::of(title, &inputs, self.learner(), targets)?;
         Ok(match format {
             "onnx" => Some(pmfcl_export::onnx(&exported)?),
             "safetensors" => Some(pmfcl_export::safetensors(&exported)?),
@@ -126,7 +134,7 @@ impl PyModel {
     }
 }
 
-fn described<'py>(py: Python<'py>, task: &TaskReport) -> PyResult<Bound<'py, PyDict>> {
+fn task_facts<'py>(py: Python<'py>, task: &TaskReport) -> PyResult<Bound<'py, PyDict>> {
     let dict = PyDict::new(py);
     dict.set_item("name", &task.name)?;
     dict.set_item("samples", task.samples)?;
@@ -138,129 +146,158 @@ fn described<'py>(py: Python<'py>, task: &TaskReport) -> PyResult<Bound<'py, PyD
     dict.set_item("forgetting", task.forgetting)?;
     dict.set_item("bound", task.bound)?;
     dict.set_item("guaranteed", task.guaranteed)?;
+    dict.set_item("outcome", task.outcome.to_string())?;
     Ok(dict)
 }
 
 #[pymethods]
 impl PyModel {
-    /// Intercepts, and coefficients row by row: one of each for every target or class.
-    fn parameters<'py>(&self, py: Python<'py>) -> PyResult<(List<'py>, Matrix<'py>)> {
-        let learner = self.model.learner();
-        let theta = &learner.model().map_err(raised)?.theta;
-        let first = usize::from(learner.settings().intercept);
-        let columns = || (0..theta.targets()).map(|k| theta.column(k));
-        let intercept = columns().map(|c| if first == 1 { c[0] } else { 0.0 }).collect();
-        let coef = columns().flat_map(|c| c[first..].iter().copied()).collect();
-        Ok((PyArray1::from_vec(py, intercept), table(py, coef, theta.width() - first)?))
+    /// Facts about the problem: name, spec, what is predicted, whether it is exact, options.
+    fn problem<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        problem_facts(py, self.learner().problem())
     }
 
-    /// Every task as `show --json` has it.
-    fn tasks<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        let reports = if self.model.learner().records().is_empty() {
-            Vec::new()
-        } else {
-            outside(py, || self.task_reports())?
-        };
-        let dicts: Vec<_> = reports.iter().map(|t| described(py, t)).collect::<PyResult<_>>()?;
-        PyList::new(py, dicts)
-    }
-
-    fn task_names(&self) -> Vec<String> {
-        self.model.learner().names().map(str::to_owned).collect()
-    }
-
-    /// `task-K` with the next number that is free.
-    fn next_name(&self) -> String {
-        let learner = self.model.learner();
-        let mut names = (learner.names().len() + 1..).map(|k| format!("task-{k}"));
-        names.find(|name| !learner.contains(name)).unwrap_or_default()
-    }
-
-    /// Samples of each class, task by task.
-    fn class_counts(&self) -> PyResult<Vec<Vec<(String, f64)>>> {
-        let tasks = self.classifier()?.tasks().map_err(raised)?;
-        Ok(tasks.into_iter().map(|t| t.counts).collect())
-    }
-
-    /// The weighted mean forgetting, or nothing where only a bound is known; and the bound.
-    fn mean_forgetting(&self, py: Python<'_>) -> PyResult<(Option<f64>, f64)> {
-        outside(py, || {
-            let (mean, exact) = match &self.model.learned {
-                Learned::Regression(learner) => (learner.mean_forgetting(), true),
-                Learned::Classification(classifier) => {
-                    let exact = classifier.settings().loss != ClassLoss::Logistic;
-                    (classifier.mean_forgetting(), exact)
-                }
-            };
-            let mean = mean.map_err(raised)?;
-            Ok((exact.then_some(mean), mean))
-        })
-    }
-
-    /// Facts about the model, by name.
-    fn facts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let learner = self.model.learner();
-        let s = learner.settings();
+    /// The settings, by the names the constructor takes. Weights chosen task by task are `chosen`.
+    fn settings<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let s = self.learner().settings();
         let dict = PyDict::new(py);
-        dict.set_item("loss", self.model.loss())?;
+        dict.set_item("basis", s.basis.to_string())?;
+        dict.set_item("fit_intercept", s.intercept)?;
+        dict.set_item("ridge", s.ridge.to_string())?;
+        dict.set_item("standardize", s.standardize)?;
+        dict.set_item("memory", s.memory.to_string())?;
+        dict.set_item("accumulator", s.accumulator.to_string())?;
+        dict.set_item("prefer", s.prefer.to_string())?;
+        Ok(dict)
+    }
+
+    /// Facts that need no solution: columns, samples, bytes, whether memory is folded, weights chosen task by task.
+    fn facts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let learner = self.learner();
+        let dict = PyDict::new(py);
         dict.set_item("inputs", &self.features)?;
         dict.set_item("origins", self.origins())?;
         dict.set_item("targets", &self.model.schema.targets)?;
-        dict.set_item("features", self.model.features())?;
-        dict.set_item("basis", s.basis.word())?;
-        dict.set_item("fit_intercept", s.intercept)?;
-        dict.set_item("ridge", s.ridge.word())?;
-        dict.set_item("standardize", s.standardize)?;
-        dict.set_item("memory", s.memory.word())?;
-        dict.set_item("accumulator", s.accumulator.word())?;
-        dict.set_item("prefer", s.prefer.word())?;
         dict.set_item("samples", learner.samples())?;
-        dict.set_item("state_bytes", self.model.state_bytes())?;
+        dict.set_item("state_bytes", learner.state_bytes())?;
         dict.set_item("folded", learner.is_folded())?;
-        if let Preference::Chosen(list) = &s.prefer {
+        dict.set_item("solved", learner.is_solved())?;
+        if let Preference::Chosen(list) = &learner.settings().prefer {
             dict.set_item("weights", list.clone())?;
-        }
-        if let Ok(model) = learner.model() {
-            dict.set_item("rank", model.rank)?;
-            dict.set_item("unique", model.outcome == Outcome::Unique)?;
-            dict.set_item("solved_ridge", model.penalty.ridge())?;
-            dict.set_item("solved_standardize", model.penalty.standardize())?;
-        }
-        if let Some(classifier) = self.model.classifier() {
-            let c = classifier.settings();
-            dict.set_item("shrinkage", c.shrinkage.word())?;
-            dict.set_item("curvature", c.curvature.word())?;
-            dict.set_item("scheme", c.scheme.word())?;
-            dict.set_item("certify", c.certify)?;
-            dict.set_item("temperature", c.temperature.word())?;
-            dict.set_item("fixed_classes", c.classes.clone())?;
-            dict.set_item("missing_classes", classifier.missing_classes_note())?;
-            if c.loss == ClassLoss::Gaussian {
-                let solved = classifier.gaussian().map(pmfcl::classify::Gaussian::shrinkage);
-                dict.set_item("solved_shrinkage", solved.ok())?;
-            }
         }
         Ok(dict)
     }
 
+    /// Facts about the solution: rank, ridge, and what the problem chose, such as a shrinkage.
+    fn solution<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let learner = self.learner();
+        let (solution, chosen) = outside(py, || {
+            Ok((learner.solution().map_err(raised)?, learner.facts().map_err(raised)?))
+        })?;
+        let dict = PyDict::new(py);
+        dict.set_item("rank", solution.rank)?;
+        dict.set_item("unique", solution.outcome == Outcome::Unique)?;
+        dict.set_item("ridge", solution.penalty.ridge())?;
+        dict.set_item("standardize", solution.penalty.standardize())?;
+        for (name, value) in chosen {
+            dict.set_item(name, value)?;
+        }
+        Ok(dict)
+    }
+
+    /// What to tell people about the tasks learned so far.
+    fn warnings(&self) -> Vec<String> {
+        self.learner().warnings()
+    }
+
+    /// Intercepts, and coefficients row by row: one of each for every target or class, classes in sorted order. A class without
+    /// rows has an intercept of −∞.
+    fn parameters<'py>(&self, py: Python<'py>) -> PyResult<(List<'py>, Matrix<'py>)> {
+        let learner = self.learner();
+        let found = outside(py, || learner.parameters().map_err(raised))?;
+        let (theta, first) = (&found.theta, usize::from(learner.settings().intercept));
+        let present = match &found.response {
+            Response::Classes { present, .. } => &present[..],
+            Response::Values(_) => &[],
+        };
+        let intercept = |k: usize| {
+            if !present.get(k).copied().unwrap_or(true) {
+                return f64::NEG_INFINITY;
+            }
+            if first == 1 { theta.column(k)[0] } else { 0.0 }
+        };
+        let intercepts = (0..theta.targets()).map(intercept).collect();
+        let columns = (0..theta.targets()).map(|k| theta.column(k));
+        let coef = columns.flat_map(|c| c[first..].iter().copied()).collect();
+        Ok((PyArray1::from_vec(py, intercepts), table(py, coef, theta.width() - first)?))
+    }
+
+    /// Every task as `show --json` has it.
+    fn tasks<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let learner = self.learner();
+        let reports = if learner.records().is_empty() {
+            Vec::new()
+        } else {
+            outside(py, || learner.tasks().map_err(raised))?
+        };
+        let dicts: Vec<_> = reports.iter().map(|t| task_facts(py, t)).collect::<PyResult<_>>()?;
+        PyList::new(py, dicts)
+    }
+
+    fn task_names(&self) -> Vec<String> {
+        self.learner().names().map(str::to_owned).collect()
+    }
+
+    /// `task-K` with the next number that is free.
+    fn next_name(&self) -> String {
+        let learner = self.learner();
+        let mut names = (learner.names().len() + 1..).map(|k| format!("task-{k}"));
+        names.find(|name| !learner.contains(name)).unwrap_or_default()
+    }
+
+    /// Samples of each class that occurs, task by task.
+    fn class_counts(&self) -> Vec<Vec<(String, f64)>> {
+        let learner = self.learner();
+        let Some(classes) = learner.outputs().classes() else { return Vec::new() };
+        let counts = |counts: &[f64]| {
+            let named = classes.names().iter().zip(classes.places());
+            let count = |place: &u32| counts.get(*place as usize).copied().unwrap_or(0.0);
+            named
+                .map(|(name, place)| (name.clone(), count(place)))
+                .filter(|(_, count)| *count > 0.0)
+                .collect()
+        };
+        learner.records().iter().map(|record| counts(&record.head.counts)).collect()
+    }
+
+    /// The weighted mean forgetting, or nothing where only a bound is known; and the bound.
+    fn mean_forgetting(&self, py: Python<'_>) -> PyResult<(Option<f64>, f64)> {
+        let learner = self.learner();
+        let mean = outside(py, || learner.mean_forgetting().map_err(raised))?;
+        Ok((learner.is_exact().then_some(mean), mean))
+    }
+
     /// The summary of one task.
-    fn summary(&self, name: &str) -> PyResult<PySummary> {
-        let summary = self.model.learner().summary(name).map_err(raised)?;
-        Ok(PySummary { summary: summary.clone() })
+    fn summary(&self, py: Python<'_>, name: &str) -> PyResult<PySummary> {
+        let summary = outside(py, || self.wide_summary(name).map_err(raised))?;
+        Ok(PySummary { summary })
     }
 
     /// Loss and forgetting `[k][t]` of task `t` after task `k`.
     fn history(&self, py: Python<'_>) -> PyResult<(Grid, Grid)> {
-        outside(py, || self.along_the_way().map_err(raised))
+        outside(py, || self.over_time().map_err(raised))
     }
 
-    /// What each task loses to each other, Chow's p-value of the pair, and why it has none.
-    fn conflicts(&self, py: Python<'_>) -> PyResult<(Vec<Vec<f64>>, Grid, Reasons)> {
-        let matrix = outside(py, || conflict::matrix(self.model.learner()).map_err(raised))?;
-        let words = |row: Vec<Option<MissingReason>>| {
+    /// What each task loses to each other, Chow's p-value of the pair, and why it has none; `weights` says what sample weights are.
+    fn conflicts(&self, py: Python<'_>, weights: &str) -> PyResult<(Vec<Vec<f64>>, Grid, Reasons)> {
+        let weights: SampleWeights = parsed("weights", weights)?;
+        let learner = self.learner();
+        let matrix =
+            outside(py, || conflict::matrix_with_weights(learner, weights).map_err(raised))?;
+        let texts = |row: Vec<Option<MissingReason>>| {
             row.into_iter().map(|reason| reason.map(|r| r.to_string())).collect()
         };
-        let reasons = matrix.missing.into_iter().map(words).collect();
+        let reasons = matrix.missing.into_iter().map(texts).collect();
         Ok((matrix.forgetting, matrix.p_value, reasons))
     }
 
@@ -274,7 +311,7 @@ impl PyModel {
     ) -> PyResult<Bound<'py, PyDict>> {
         let (left, right): (Vec<&str>, Vec<&str>) =
             (a.iter().map(String::as_str).collect(), b.iter().map(String::as_str).collect());
-        let learner = self.model.learner();
+        let learner = self.learner();
         let pair =
             outside(py, || Pair::of(learner, &left, &right, points).map_err(raised_by_report))?;
         let all =
@@ -293,20 +330,22 @@ impl PyModel {
     }
 
     /// Lower and upper ends of intervals for new observations, each `(rows, targets)`, the rows that have none (infinite ends), and
-    /// whether the others are approximate.
+    /// whether the others are approximate; `weights` says what sample weights are.
     fn intervals<'py>(
         &self,
         py: Python<'py>,
         x: Table<'_>,
         level: f64,
+        weights: &str,
     ) -> PyResult<(Matrix<'py>, Matrix<'py>, Vec<usize>, bool)> {
-        let (learner, x) = (self.model.learner(), x.rows()?);
+        let (learner, x) = (self.learner(), x.rows()?);
+        let weights: SampleWeights = parsed("weights", weights)?;
         let (found, approximate) = outside(py, || {
-            let covariance = Covariance::of(learner).map_err(raised)?;
+            let covariance = Covariance::with_weights(learner, weights).map_err(raised)?;
             let found = covariance.intervals(learner, x, level).map_err(raised)?;
-            Ok::<_, PyErr>((found, covariance.approximate()))
+            Ok((found, covariance.approximate()))
         })?;
-        let targets = learner.model().map_err(raised)?.theta.targets();
+        let targets = found.first().map_or(0, Vec::len);
         let low = found.iter().flatten().map(|i| i.low.unwrap_or(f64::NEG_INFINITY)).collect();
         let high = found.iter().flatten().map(|i| i.high.unwrap_or(f64::INFINITY)).collect();
         let without = |i: &usize| found[*i].iter().any(|interval| interval.low.is_none());
@@ -319,8 +358,7 @@ impl PyModel {
         outside(py, || {
             page(&Subject {
                 title,
-                learner: self.model.learner(),
-                classifier: self.model.classifier(),
+                learner: self.learner(),
                 features: &self.model.features(),
                 targets: self.model.outputs(),
             })
@@ -335,7 +373,9 @@ impl PyModel {
         format: &str,
         title: &str,
     ) -> PyResult<Bound<'py, PyBytes>> {
-        match self.exported(format, title).map_err(|e| raised_by_export(&e))? {
+        let exported =
+            outside(py, || self.exported(format, title).map_err(|e| raised_by_export(&e)))?;
+        match exported {
             Some(bytes) => Ok(PyBytes::new(py, &bytes)),
             None => {
                 Err(PyValueError::new_err(format!("'{format}' is none of onnx, safetensors, json")))

@@ -1,21 +1,24 @@
-//! `Model`: a learner or classifier with the names of its columns, as a model file holds it.
+//! `Model`: a learner with the names of its columns, as a model file holds it.
 
-use numpy::{PyArray1, PyArray2, PyReadonlyArray1};
-use pmfcl::classify::Temperature;
-use pmfcl::{
-    ClassLoss, Classifier, ClassifierSettings, Design, Error, Labels, Learner, Rows, Settings,
-};
-use pmfcl_file::{Learned, Model, Schema, Word};
+use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::str::FromStr;
+
+use numpy::{PyArray1, PyArray2};
+use pmfcl::problem::{Curvature, Scheme, Shrinkage, Temperature};
+use pmfcl::{ClassList, Error, Learner, Problem, Rows, Settings, TaskSummary};
+use pmfcl_file::{Model, Schema};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::call::{Feed, Targets, outside, raised, raised_in};
+use crate::call::{outside, raised, raised_in};
 use crate::file::KnownFiles;
+use crate::passes::fit;
 use crate::summary::{PySummary, all_threads};
-use crate::table::{Table, numbers, table};
+use crate::table::{Table, Target, Weights, table, task_rows};
 
-/// Rows predicted between two looks at Ctrl-C.
+/// Rows predicted between two checks for Ctrl-C.
 const BLOCK: usize = 1 << 14;
 
 /// A model and the names of its inputs, for messages.
@@ -27,81 +30,29 @@ pub(crate) struct PyModel {
 }
 
 impl PyModel {
-    pub(crate) fn new(model: Model) -> Self {
+    pub(crate) fn of(model: Model) -> Self {
         Self { features: model.schema.features(), model, files: KnownFiles::default() }
     }
 
-    /// What the core says, with names in place of numbers.
-    fn raised(&self) -> impl Fn(Error) -> PyErr + '_ {
-        |error| raised_in(error, &self.features)
+    pub(crate) fn learner(&self) -> &Learner {
+        &self.model.learner
     }
 
-    /// Learns a task whose rows are looked at once.
-    fn learn_summary_of(
-        &mut self,
-        py: Python<'_>,
-        name: &str,
-        feed: &Feed<'_>,
-        classes: &[String],
-        weight: f64,
-    ) -> PyResult<()> {
-        self.free(name)?;
-        let learner = self.model.learner();
-        let design = learner.design_for(&feed.x).map_err(self.raised())?;
-        let s = learner.settings();
-        let summary =
-            feed.summarize(py, &design, s.accumulator, s.threads)?.map_err(self.raised())?;
-        self.absorb(py, name, design, summary, classes, weight)
-    }
-
-    fn absorb(
-        &mut self,
-        py: Python<'_>,
-        name: &str,
-        design: Design,
-        summary: pmfcl::Summary,
-        classes: &[String],
-        weight: f64,
-    ) -> PyResult<()> {
-        let learned = &mut self.model.learned;
-        outside(py, || {
-            match learned {
-                Learned::Regression(learner) => {
-                    learner.learn_summarized(name, design, summary, weight)
-                }
-                Learned::Classification(classifier) => {
-                    classifier.learn_summarized(name, design, &summary, classes, weight)
-                }
-            }
-            .map(|_| ())
-            .map_err(raised)
-        })
-    }
-
-    /// A name that is taken is told before any row is looked at.
-    fn free(&self, name: &str) -> PyResult<()> {
-        if self.model.learner().contains(name) {
-            return Err(raised(Error::DuplicateTask { name: name.to_owned() }));
-        }
-        Ok(())
-    }
-
-    pub(crate) fn classifier(&self) -> PyResult<&Classifier> {
-        self.model.classifier().ok_or_else(|| PyTypeError::new_err("this model predicts numbers"))
-    }
-
-    /// Answers for blocks of rows, end to end.
+    /// Answers for blocks of rows, end to end, with the lock released. The first block may have to solve.
     fn in_blocks<T: Send>(
         &self,
         py: Python<'_>,
         x: Rows<'_>,
-        answer: impl Fn(Rows<'_>) -> Result<Vec<T>, Error> + Sync,
+        answer: impl Fn(&Learner, Rows<'_>) -> Result<Vec<T>, Error> + Sync,
     ) -> PyResult<Vec<T>> {
         let mut all = Vec::new();
         let mut from = 0;
         loop {
             let to = (from + BLOCK).min(x.len());
-            let block = outside(py, || Ok(answer(x.slice(from, to))))?.map_err(self.raised())?;
+            let block = outside(py, || {
+                let found = answer(self.learner(), x.slice(from, to));
+                found.map_err(|e| raised_in(e.in_later_rows(from as u64), &self.features))
+            })?;
             if from == 0 && to == x.len() {
                 return Ok(block);
             }
@@ -115,140 +66,116 @@ impl PyModel {
     }
 }
 
-/// A word among the settings.
-pub(crate) fn word<W: Word>(settings: &Bound<'_, PyDict>, name: &str) -> PyResult<W> {
-    let text: String = required(settings, name)?.extract()?;
-    W::parse(&text).map_err(|e| PyValueError::new_err(format!("{name}: {e}")))
+/// The problem of a loss with its options. An estimator has parameters for the options of every loss: those this one does not
+/// have are checked and not used.
+pub(crate) fn problem_of(
+    loss: &str,
+    options: &BTreeMap<String, String>,
+    classes: Option<Vec<String>>,
+) -> PyResult<Problem> {
+    let of_classes = classes.is_some();
+    let list = classes.map(|names| match names.is_empty() {
+        true => ClassList::Open,
+        false => ClassList::Fixed(names),
+    });
+    let mut problem = Problem::parse(loss, list).map_err(|e| about("loss", &e))?;
+    if problem.predicts_classes() && !of_classes {
+        return Err(PyValueError::new_err(format!(
+            "loss: {loss} predicts classes; use ContinualClassifier, or a loss of values (squared, huber, poisson)"
+        )));
+    }
+    let known = problem.options();
+    for (name, value) in options {
+        if known.iter().any(|(own, _)| own == name) {
+            problem = problem.with_option(name, value).map_err(|e| about(name, &e))?;
+        } else {
+            check_option(name, value)?;
+        }
+    }
+    Ok(problem)
 }
 
-fn required<'py>(settings: &Bound<'py, PyDict>, name: &str) -> PyResult<Bound<'py, PyAny>> {
-    let found = settings.get_item(name)?;
-    found.ok_or_else(|| PyTypeError::new_err(format!("the setting `{name}` is missing")))
+/// Checks the value of an option that the problem does not have.
+fn check_option(name: &str, value: &str) -> PyResult<()> {
+    match name {
+        "shrinkage" => parsed::<Shrinkage>(name, value).map(drop),
+        "temperature" => parsed::<Temperature>(name, value).map(drop),
+        "curvature" => parsed::<Curvature>(name, value).map(drop),
+        "scheme" => parsed::<Scheme>(name, value).map(drop),
+        "certify" => parsed::<bool>(name, value).map(drop),
+        other => Err(PyTypeError::new_err(format!("there is no option `{other}`"))),
+    }
 }
 
-fn truth(settings: &Bound<'_, PyDict>, name: &str) -> PyResult<bool> {
-    required(settings, name)?.is_truthy()
+/// A setting by its name.
+pub(crate) fn parsed<T: FromStr<Err: Display>>(name: &str, value: &str) -> PyResult<T> {
+    value.parse().map_err(|e| about(name, &e))
 }
 
-fn plain(settings: &Bound<'_, PyDict>) -> PyResult<Settings> {
-    let threads: Option<usize> = required(settings, "threads")?.extract()?;
+fn about(name: &str, error: &dyn Display) -> PyErr {
+    PyValueError::new_err(format!("{name}: {error}"))
+}
+
+/// The settings in a dict, all of which must be there.
+fn settings_of(given: &Bound<'_, PyDict>) -> PyResult<Settings> {
+    let required = |name: &str| {
+        let found = given.get_item(name)?;
+        found.ok_or_else(|| PyTypeError::new_err(format!("the setting `{name}` is missing")))
+    };
+    let text = |name: &str| required(name)?.extract::<String>();
+    let threads: Option<usize> = required("threads")?.extract()?;
     Ok(Settings {
-        basis: word(settings, "basis")?,
-        intercept: truth(settings, "fit_intercept")?,
-        ridge: word(settings, "ridge")?,
-        standardize: truth(settings, "standardize")?,
-        memory: word(settings, "memory")?,
-        accumulator: word(settings, "accumulator")?,
-        prefer: word(settings, "prefer")?,
+        basis: parsed("basis", &text("basis")?)?,
+        intercept: required("fit_intercept")?.is_truthy()?,
+        ridge: parsed("ridge", &text("ridge")?)?,
+        standardize: required("standardize")?.is_truthy()?,
+        memory: parsed("memory", &text("memory")?)?,
+        accumulator: parsed("accumulator", &text("accumulator")?)?,
+        prefer: parsed("prefer", &text("prefer")?)?,
         threads: threads.unwrap_or_else(all_threads).max(1),
     })
 }
 
 #[pymethods]
 impl PyModel {
-    /// A regression that has learned nothing.
-    #[staticmethod]
-    fn regression(
+    /// A model that has learned nothing. `classes` is `None` for values, an empty list for classes as they appear.
+    #[new]
+    #[pyo3(signature = (features, targets, loss, options, settings, classes=None))]
+    fn new(
         features: Vec<String>,
         targets: Vec<String>,
-        settings: &Bound<'_, PyDict>,
-    ) -> PyResult<Self> {
-        let learner = Learner::new(plain(settings)?).map_err(raised)?;
-        let learned = Learned::Regression(Box::new(learner));
-        Ok(Self::new(Model { schema: Schema::numbers(&features, &targets), learned }))
-    }
-
-    /// A classifier that has learned nothing.
-    #[staticmethod]
-    fn classification(
-        features: Vec<String>,
-        target: String,
+        loss: &str,
+        options: BTreeMap<String, String>,
         settings: &Bound<'_, PyDict>,
         classes: Option<Vec<String>>,
     ) -> PyResult<Self> {
-        let plain = plain(settings)?;
-        let settings = ClassifierSettings {
-            loss: word(settings, "loss")?,
-            basis: plain.basis,
-            intercept: plain.intercept,
-            ridge: plain.ridge,
-            standardize: plain.standardize,
-            shrinkage: word(settings, "shrinkage")?,
-            curvature: word(settings, "curvature")?,
-            scheme: word(settings, "scheme")?,
-            certify: truth(settings, "certify")?,
-            temperature: word(settings, "temperature")?,
-            memory: plain.memory,
-            accumulator: plain.accumulator,
-            prefer: plain.prefer,
-            classes,
-            threads: plain.threads,
-        };
-        let classifier = Classifier::new(settings).map_err(raised)?;
-        let learned = Learned::Classification(Box::new(classifier));
-        Ok(Self::new(Model { schema: Schema::numbers(&features, &[target]), learned }))
+        let problem = problem_of(loss, &options, classes)?;
+        let learner = Learner::new(problem, settings_of(settings)?).map_err(raised)?;
+        Ok(Self::of(Model { schema: Schema::numbers(&features, &targets), learner }))
     }
 
-    /// Learns a task of numbers.
+    /// Learns a task of values or classes.
     fn learn(
         &mut self,
         py: Python<'_>,
         name: &str,
         x: Table<'_>,
-        y: Table<'_>,
-        sample_weight: Option<PyReadonlyArray1<'_, f64>>,
+        y: Target<'_>,
+        sample_weight: Weights<'_>,
         weight: f64,
     ) -> PyResult<()> {
-        if self.model.classifier().is_some() {
-            return Err(PyTypeError::new_err("this model predicts classes"));
-        }
-        let weights = numbers(sample_weight.as_ref())?;
-        let feed = Feed { x: x.rows()?, targets: Targets::Numbers(y.rows()?), weights };
-        self.learn_summary_of(py, name, &feed, &[], weight)
+        let rows = task_rows(&x, &y, &sample_weight)?;
+        let (learner, features) = (&mut self.model.learner, &self.features);
+        outside(py, || {
+            // A name that is taken is reported before any row is looked at.
+            learner.check_new(name, weight).map_err(raised)?;
+            let (design, draft) =
+                fit(learner, rows, weight).map_err(|failure| failure.raised(features))?;
+            learner.insert(name, &design, draft, weight).map_err(raised)
+        })
     }
 
-    /// Learns a task of classes: a code for each row, a name for each code.
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "one call a task keeps the way from Python short"
-    )]
-    fn learn_classes(
-        &mut self,
-        py: Python<'_>,
-        name: &str,
-        x: Table<'_>,
-        codes: PyReadonlyArray1<'_, u32>,
-        names: Vec<String>,
-        sample_weight: Option<PyReadonlyArray1<'_, f64>>,
-        weight: f64,
-    ) -> PyResult<()> {
-        let settings = self.classifier()?.settings();
-        let (loss, temperature) = (settings.loss, settings.temperature);
-        let labels = Labels::from_codes(codes.as_slice()?, &names).map_err(raised)?;
-        let (x, weights) = (x.rows()?, numbers(sample_weight.as_ref())?);
-        if loss != ClassLoss::Logistic && temperature != Temperature::Auto {
-            let targets = Targets::Classes(labels.codes(), labels.names().len());
-            return self.learn_summary_of(
-                py,
-                name,
-                &Feed { x, targets, weights },
-                labels.names(),
-                weight,
-            );
-        }
-        // Log-loss and the temperature look at rows several times.
-        self.free(name)?;
-        let Learned::Classification(classifier) = &mut self.model.learned else {
-            return Err(PyTypeError::new_err("this model predicts numbers"));
-        };
-        let done = outside(py, || {
-            Ok(classifier.learn_weighted(name, x, &labels, weights, weight).map(|_| ()))
-        })?;
-        py.check_signals()?;
-        done.map_err(self.raised())
-    }
-
-    /// Learns a task summarized elsewhere; the first one says how many inputs there are.
+    /// Learns a task summarized elsewhere; `classes` name its targets where classes are predicted.
     fn learn_summary(
         &mut self,
         py: Python<'_>,
@@ -257,71 +184,63 @@ impl PyModel {
         classes: Vec<String>,
         weight: f64,
     ) -> PyResult<()> {
-        self.free(name)?;
-        let learner = self.model.learner();
-        let design = match learner.design() {
-            Some(design) => design.clone(),
-            None => {
-                let s = learner.settings();
-                let inputs = self.features.len();
-                if s.basis != pmfcl::Basis::default() {
-                    return Err(PyValueError::new_err(
-                        "the basis is not fixed yet; learn a task with rows first",
-                    ));
-                }
-                let map = s.basis.fix(&[], inputs).map_err(|e| raised(e.into()))?;
-                Design::new(map, s.intercept)
-            }
-        };
-        if design.width() != summary.summary.width() {
-            return Err(raised(Error::Shape {
-                what: "the summary",
-                unit: "columns",
-                expected: design.width(),
-                found: summary.summary.width(),
-            }));
+        let learner = &mut self.model.learner;
+        let (inputs, targets) = (self.features.len(), summary.summary.targets());
+        let width = inputs + usize::from(learner.settings().intercept);
+        let of_classes = learner.problem().predicts_classes();
+        let shape = |what, unit, expected, found| Error::Shape { what, unit, expected, found };
+        if of_classes && classes.len() != targets {
+            return Err(raised(shape("the list of classes", "names", targets, classes.len())));
         }
-        self.absorb(py, name, design, summary.summary, &classes, weight)
+        if learner.design().is_none() && summary.summary.width() != width {
+            return Err(raised(shape("the summary", "columns", width, summary.summary.width())));
+        }
+        outside(py, || {
+            let task = if of_classes {
+                TaskSummary::exact_classes(summary.summary, classes, None)
+            } else {
+                TaskSummary::exact(summary.summary, None)
+            };
+            learner.insert_summary(name, task, weight).map_err(raised)
+        })
     }
 
-    /// Predicted numbers, `(rows, targets)`.
+    /// Predicted values, `(rows, targets)`.
     fn predict<'py>(&self, py: Python<'py>, x: Table<'_>) -> PyResult<Bound<'py, PyArray2<f64>>> {
-        let learner = self.model.learner();
-        let cells = self.in_blocks(py, x.rows()?, |x| learner.predict(x))?;
-        table(py, cells, learner.model().map_err(raised)?.theta.targets())
+        let x = x.rows()?;
+        let cells = self.in_blocks(py, x, Learner::predict)?;
+        let targets = cells.len().checked_div(x.len()).unwrap_or(0);
+        table(py, cells, targets)
     }
 
     /// Scores of every class, `(rows, classes)`.
-    fn decision<'py>(&self, py: Python<'py>, x: Table<'_>) -> PyResult<Bound<'py, PyArray2<f64>>> {
-        let classifier = self.classifier()?;
-        let cells = self.in_blocks(py, x.rows()?, |x| classifier.decision(x))?;
-        table(py, cells, classifier.classes().len())
+    fn scores<'py>(&self, py: Python<'py>, x: Table<'_>) -> PyResult<Bound<'py, PyArray2<f64>>> {
+        let cells = self.in_blocks(py, x.rows()?, Learner::scores)?;
+        table(py, cells, self.learner().classes().len())
     }
 
     /// Probabilities of every class, `(rows, classes)`.
-    fn predict_proba<'py>(
+    fn probabilities<'py>(
         &self,
         py: Python<'py>,
         x: Table<'_>,
     ) -> PyResult<Bound<'py, PyArray2<f64>>> {
-        let classifier = self.classifier()?;
-        let cells = self.in_blocks(py, x.rows()?, |x| classifier.predict_proba(x))?;
-        table(py, cells, classifier.classes().len())
+        let cells = self.in_blocks(py, x.rows()?, Learner::probabilities)?;
+        table(py, cells, self.learner().classes().len())
     }
 
-    /// The class of every row, as its place in `classes()`.
+    /// The class of every row, as its position in `classes()`.
     fn predict_codes<'py>(
         &self,
         py: Python<'py>,
         x: Table<'_>,
     ) -> PyResult<Bound<'py, PyArray1<u32>>> {
-        let classifier = self.classifier()?;
-        let codes = self.in_blocks(py, x.rows()?, |x| classifier.predict_codes(x))?;
+        let codes = self.in_blocks(py, x.rows()?, Learner::predict_codes)?;
         Ok(PyArray1::from_vec(py, codes))
     }
 
-    /// Classes by name, in the order of columns.
-    fn classes(&self) -> PyResult<Vec<String>> {
-        Ok(self.classifier()?.classes().to_vec())
+    /// Classes by name, in sorted order: that of the columns of `scores` and `probabilities`.
+    fn classes(&self) -> Vec<String> {
+        self.learner().classes().to_vec()
     }
 }

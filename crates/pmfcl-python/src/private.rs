@@ -1,8 +1,9 @@
 //! Uploads with differential privacy, and the account of what they have given away.
 
 use pmfcl::Rows;
-use pmfcl::federated::{Agreement, Update};
+use pmfcl::federated::Update;
 use pmfcl::private::{Account, Bounds, Budget, Clipped, Noise, Released, release};
+use pmfcl::problem::Agreement;
 use pyo3::prelude::*;
 
 use crate::call::raised;
@@ -21,7 +22,7 @@ impl PyAccount {
         Ok(Self { account: Account::new(total).map_err(raised)? })
     }
 
-    /// Files a release that was made elsewhere, or earlier.
+    /// Records a release that was made elsewhere, or earlier.
     fn spend(&mut self, epsilon: f64, delta: f64) -> PyResult<()> {
         self.account.spend(Budget { epsilon, delta }).map_err(raised)
     }
@@ -33,7 +34,7 @@ impl PyAccount {
         (spent.epsilon, spent.delta)
     }
 
-    /// How many releases were filed.
+    /// How many releases were recorded.
     #[getter]
     fn releases(&self) -> u64 {
         self.account.releases()
@@ -41,7 +42,8 @@ impl PyAccount {
 }
 
 impl PyAccount {
-    pub(crate) fn file(&mut self, budget: (f64, f64)) -> PyResult<()> {
+    /// Records a release that is about to be made.
+    pub(crate) fn record(&mut self, budget: (f64, f64)) -> PyResult<()> {
         self.spend(budget.0, budget.1)
     }
 }
@@ -55,8 +57,8 @@ pub(crate) fn released(
     (epsilon, delta): (f64, f64),
 ) -> Result<(Update, Released), pmfcl::Error> {
     let bounds = Bounds::new(clip_x, clip_y)?;
-    let mut clipped = Clipped::new(agreement.design().clone(), agreement.targets(), bounds)?;
+    let mut clipped = Clipped::new(agreement.design().clone(), agreement.columns(), bounds)?;
     clipped.add(x, y)?;
     let made = release(&clipped, Budget::new(epsilon, delta)?, &mut Noise::from_system()?)?;
-    Ok((Update::from_summary(agreement, client, step, made.summary()?)?, made))
+    Ok((Update::of_quadratic(agreement, client, step, made.summary()?)?, made))
 }

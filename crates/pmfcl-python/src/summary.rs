@@ -2,17 +2,19 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use numpy::{PyArray1, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2};
-use pmfcl::{Accumulator, Basis, Design, Penalty, Summary, Theta, solve};
-use pmfcl_file::Word;
+use numpy::{PyArray1, PyArrayMethods, PyReadonlyArray2};
+use pmfcl::problem::{Outputs, Passes as _, Problem, TaskContext};
+use pmfcl::{Basis, Design, Error, Penalty, Settings, Summary, TaskRows, Theta, solve};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use crate::call::{Feed, Targets, outside, raised};
-use crate::table::{Table, numbers};
+use crate::call::{outside, raised};
+use crate::model::parsed;
+use crate::passes::{Failure, InterruptiblePasses};
+use crate::table::{Table, Target, Weights, task_rows};
 
-/// All that is ever kept of a table of rows: what `+` merges and `-` takes out again.
+/// All that is ever kept of a table of rows: what `+` merges and `-` removes again.
 ///
 /// Paper: Lemma 4.1 (`lem:msi_linear`), in square-root form.
 #[pyclass(name = "Summary", module = "pmfcl._core", frozen, eq, from_py_object)]
@@ -22,8 +24,20 @@ pub(crate) struct PySummary {
 }
 
 /// A summary for Python.
-pub(crate) fn kept(summary: Result<Summary, pmfcl::Error>) -> PyResult<PySummary> {
+fn kept(summary: Result<Summary, Error>) -> PyResult<PySummary> {
     Ok(PySummary { summary: summary.map_err(raised)? })
+}
+
+/// The summary of rows of values by the linear basis.
+fn summarized(settings: &Settings, rows: TaskRows<'_>) -> Result<Summary, Failure> {
+    let map = Basis::default().fix(&[], rows.x.width()).map_err(Error::from)?;
+    let (problem, design) = (Problem::squared(), Design::new(map, settings.intercept));
+    let outputs = Outputs::Values(0);
+    let context = TaskContext { problem: &problem, settings, design: &design, outputs: &outputs };
+    let mut passes = InterruptiblePasses::new(context, rows)?;
+    let found = passes.run(&problem.first_pass());
+    let task = passes.outcome(found)?.tasks.pop().ok_or(Error::Empty { what: "the table" })?;
+    Ok(task.quadratic)
 }
 
 #[pymethods]
@@ -40,14 +54,18 @@ impl PySummary {
         threads: Option<usize>,
     ) -> PyResult<Self> {
         let py = x.py();
-        let threads = threads.unwrap_or_else(all_threads);
-        let (x, y, weights): (Table<'_>, Table<'_>, Option<PyReadonlyArray1<'_, f64>>) =
+        let (x, y, weights): (Table<'_>, Target<'_>, Weights<'_>) =
             inputs(py)?.call_method1("arrays", (x, y, sample_weight))?.extract()?;
-        let (x, weights) = (x.rows()?, numbers(weights.as_ref())?);
-        let accumulator = Accumulator::parse(accumulator).map_err(PyValueError::new_err)?;
-        let map = Basis::default().fix(&[], x.width()).map_err(|e| raised(e.into()))?;
-        let feed = Feed { x, targets: Targets::Numbers(y.rows()?), weights };
-        kept(feed.summarize(py, &Design::new(map, fit_intercept), accumulator, threads)?)
+        let settings = Settings {
+            intercept: fit_intercept,
+            accumulator: parsed("accumulator", accumulator)?,
+            threads: threads.unwrap_or_else(all_threads).max(1),
+            ..Settings::default()
+        };
+        let rows = task_rows(&x, &y, &weights)?;
+        let summary =
+            outside(py, || summarized(&settings, rows).map_err(|failure| failure.raised(&[])))?;
+        Ok(Self { summary })
     }
 
     #[staticmethod]
@@ -146,7 +164,7 @@ impl PySummary {
         self.summary.rank()
     }
 
-    /// Bytes of what is kept.
+    /// Bytes of the summary.
     #[getter]
     fn nbytes(&self) -> usize {
         self.summary.nbytes()
@@ -177,15 +195,15 @@ impl PySummary {
         standardize: bool,
         fit_intercept: bool,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let model = outside(py, || {
+        let found = outside(py, || {
             let penalty = Penalty::new(ridge, standardize).map_err(raised)?;
             solve(&self.summary, fit_intercept, penalty, None).map_err(raised)
         })?;
-        let theta = PyArray1::from_slice(py, model.theta.cells());
-        if model.theta.targets() == 1 {
+        let theta = PyArray1::from_slice(py, found.theta.cells());
+        if found.theta.targets() == 1 {
             return Ok(theta.into_any());
         }
-        Ok(theta.reshape([model.theta.targets(), model.theta.width()])?.into_any())
+        Ok(theta.reshape([found.theta.targets(), found.theta.width()])?.into_any())
     }
 
     /// Mean of each target.

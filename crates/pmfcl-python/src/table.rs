@@ -3,13 +3,13 @@
 use numpy::{
     PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2, PyUntypedArrayMethods,
 };
-use pmfcl::Rows;
+use pmfcl::{Rows, Targets, TaskRows};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 
 use crate::call::raised;
 
-/// A table of double or single precision. Only row-major ones can be read; Python makes others so.
+/// A table of f64 or f32. Only row-major ones can be read; Python makes others so.
 #[derive(FromPyObject)]
 pub(crate) enum Table<'py> {
     Double(PyReadonlyArray2<'py, f64>),
@@ -17,14 +17,14 @@ pub(crate) enum Table<'py> {
 }
 
 impl Table<'_> {
-    /// The rows where they lie.
+    /// The rows, without a copy.
     pub(crate) fn rows(&self) -> PyResult<Rows<'_>> {
-        let (width, lies_in_rows) = match self {
+        let (width, row_major) = match self {
             Self::Double(array) => (array.shape()[1], array.is_c_contiguous()),
             Self::Single(array) => (array.shape()[1], array.is_c_contiguous()),
         };
-        if !lies_in_rows {
-            return Err(PyTypeError::new_err("a table must lie row after row (C order)"));
+        if !row_major {
+            return Err(PyTypeError::new_err("a table must be row-major (C order)"));
         }
         match self {
             Self::Double(array) => Rows::new(array.as_slice()?, width),
@@ -32,6 +32,35 @@ impl Table<'_> {
         }
         .map_err(raised)
     }
+}
+
+/// What rows are to predict: a table of values, or a pair of a code for each row and a name for each code.
+#[derive(FromPyObject)]
+pub(crate) enum Target<'py> {
+    Values(Table<'py>),
+    Classes(PyReadonlyArray1<'py, u32>, Vec<String>),
+}
+
+impl Target<'_> {
+    fn targets(&self) -> PyResult<Targets<'_>> {
+        Ok(match self {
+            Self::Values(table) => Targets::Values(table.rows()?),
+            Self::Classes(codes, names) => Targets::Classes { codes: codes.as_slice()?, names },
+        })
+    }
+}
+
+/// Sample weights, where there are any.
+pub(crate) type Weights<'py> = Option<PyReadonlyArray1<'py, f64>>;
+
+/// The rows of a task, without a copy.
+pub(crate) fn task_rows<'a>(
+    x: &'a Table<'_>,
+    y: &'a Target<'_>,
+    weights: &'a Weights<'_>,
+) -> PyResult<TaskRows<'a>> {
+    let weights = weights.as_ref().map(PyReadonlyArray1::as_slice).transpose()?;
+    Ok(TaskRows { x: x.rows()?, y: y.targets()?, weights })
 }
 
 /// Numbers end to end become a table of `width` columns.
@@ -42,14 +71,4 @@ pub(crate) fn table(
 ) -> PyResult<Bound<'_, PyArray2<f64>>> {
     let rows = cells.len().checked_div(width).unwrap_or(0);
     PyArray1::from_vec(py, cells).reshape([rows, width])
-}
-
-/// The numbers of an optional list.
-pub(crate) fn numbers<'a>(
-    list: Option<&'a PyReadonlyArray1<'_, f64>>,
-) -> PyResult<Option<&'a [f64]>> {
-    Ok(match list {
-        Some(list) => Some(list.as_slice()?),
-        None => None,
-    })
 }

@@ -8,9 +8,7 @@ use std::io::Read as _;
 use std::path::Path;
 use std::{env, error, fs};
 
-use pmfcl::{
-    ClassLoss, Classifier, ClassifierSettings, Labels, Learner, MemoryKind, Rows, Settings,
-};
+use pmfcl::{ClassList, Labels, Learner, MemoryKind, Problem, Rows, Settings, TaskRows};
 use pmfcl_report::{Subject, page};
 
 type Result<T> = std::result::Result<T, Box<dyn error::Error>>;
@@ -24,8 +22,8 @@ fn main() -> Result<()> {
     let bikes = Bikes::read()?;
     write("bike.html", bikes.page("Bike rentals by quarter", MemoryKind::Ledger)?)?;
     write("compact.html", bikes.page("Bike rentals, compact memory", MemoryKind::Compact)?)?;
-    write("gaussian.html", classes("Four classes, gaussian", ClassLoss::Gaussian, 4)?)?;
-    write("logistic.html", classes("Two classes, logistic", ClassLoss::Logistic, 2)?)?;
+    write("gaussian.html", classes("Four classes, gaussian", "gaussian", 4)?)?;
+    write("logistic.html", classes("Two classes, logistic", "logistic", 2)?)?;
     write("several.html", several_targets()?)?;
     write("many.html", many_tasks(500)?)?;
     write("one.html", many_tasks(1)?)?;
@@ -87,14 +85,15 @@ impl Bikes {
     }
 
     fn page(&self, title: &str, memory: MemoryKind) -> Result<String> {
-        let mut learner = Learner::new(Settings { memory, ..Settings::default() })?;
+        let mut learner =
+            Learner::new(Problem::squared(), Settings { memory, ..Settings::default() })?;
         for (name, x, y) in &self.quarters {
-            learner.learn(name, Rows::new(x, self.features.len())?, Rows::new(y, 1)?)?;
+            let x = Rows::new(x, self.features.len())?;
+            learner.learn(name, TaskRows::new(x, Rows::new(y, 1)?), 1.0)?;
         }
         Ok(page(&Subject {
             title,
             learner: &learner,
-            classifier: None,
             features: &self.features,
             targets: &["rentals".to_owned()],
         })?)
@@ -119,15 +118,12 @@ impl Draw {
 }
 
 /// A classifier of drifting classes, one task a month; some months lack a class.
-fn classes(title: &str, loss: ClassLoss, count: usize) -> Result<String> {
+fn classes(title: &str, loss: &str, count: usize) -> Result<String> {
     const FEATURES: usize = 6;
     let names: Vec<String> =
         ["ash", "birch", "cedar", "dogwood"][..count].iter().map(|&n| n.into()).collect();
-    let mut classifier = Classifier::new(ClassifierSettings {
-        loss,
-        classes: Some(names.clone()),
-        ..ClassifierSettings::default()
-    })?;
+    let problem = Problem::parse(loss, Some(ClassList::Fixed(names.clone())))?;
+    let mut learner = Learner::new(problem, Settings::default())?;
     let mut draw = Draw(7);
     let months = [
         "January",
@@ -155,7 +151,8 @@ fn classes(title: &str, loss: ClassLoss, count: usize) -> Result<String> {
             }
             codes.push(class as u32);
         }
-        classifier.learn(name, Rows::new(&x, FEATURES)?, &Labels::from_codes(&codes, &names)?)?;
+        let labels = Labels::from_codes(&codes, &names)?;
+        learner.learn(name, TaskRows::new(Rows::new(&x, FEATURES)?, &labels), 1.0)?;
     }
     let features: Vec<String> =
         ["height", "girth", "leaf length", "leaf width", "bark depth", "crown spread"]
@@ -163,15 +160,14 @@ fn classes(title: &str, loss: ClassLoss, count: usize) -> Result<String> {
             .to_vec();
     Ok(page(&Subject {
         title,
-        learner: classifier.learner(),
-        classifier: Some(&classifier),
+        learner: &learner,
         features: &features,
-        targets: classifier.classes(),
+        targets: learner.classes(),
     })?)
 }
 
 fn several_targets() -> Result<String> {
-    let mut learner = Learner::new(Settings::default())?;
+    let mut learner = Learner::new(Problem::squared(), Settings::default())?;
     let mut draw = Draw(11);
     for (t, site) in ["north", "east", "south", "west", "harbour"].into_iter().enumerate() {
         let (mut x, mut y) = (Vec::new(), Vec::new());
@@ -183,20 +179,19 @@ fn several_targets() -> Result<String> {
             y.push(0.01 * row[3] + 0.02 * draw.normal());
             x.extend(row);
         }
-        learner.learn(site, Rows::new(&x, 4)?, Rows::new(&y, 3)?)?;
+        learner.learn(site, TaskRows::new(Rows::new(&x, 4)?, Rows::new(&y, 3)?), 1.0)?;
     }
     let names = |list: &[&str]| list.iter().map(|&n| n.to_owned()).collect::<Vec<String>>();
     Ok(page(&Subject {
         title: "Three targets at five sites",
         learner: &learner,
-        classifier: None,
         features: &names(&["wind", "pressure", "humidity", "cloud cover"]),
         targets: &names(&["load (kW)", "temperature (°C)", "rain (mm)"]),
     })?)
 }
 
 fn many_tasks(count: usize) -> Result<String> {
-    let mut learner = Learner::new(Settings::default())?;
+    let mut learner = Learner::new(Problem::squared(), Settings::default())?;
     let mut draw = Draw(3);
     for t in 0..count {
         let (mut x, mut y) = (Vec::new(), Vec::new());
@@ -206,13 +201,13 @@ fn many_tasks(count: usize) -> Result<String> {
             y.push(slope * row[0] - row[3] + 0.3 * draw.normal());
             x.extend(row);
         }
-        learner.learn(&format!("household {:03}", t + 1), Rows::new(&x, 8)?, Rows::new(&y, 1)?)?;
+        let rows = TaskRows::new(Rows::new(&x, 8)?, Rows::new(&y, 1)?);
+        learner.learn(&format!("household {:03}", t + 1), rows, 1.0)?;
     }
     let features: Vec<String> = (1..=8).map(|j| format!("meter {j}")).collect();
     Ok(page(&Subject {
         title: if count == 1 { "One household" } else { "Many households" },
         learner: &learner,
-        classifier: None,
         features: &features,
         targets: &["kWh".to_owned()],
     })?)
@@ -220,7 +215,7 @@ fn many_tasks(count: usize) -> Result<String> {
 
 /// Names that try to be more than names.
 fn hostile() -> Result<String> {
-    let mut learner = Learner::new(Settings::default())?;
+    let mut learner = Learner::new(Problem::squared(), Settings::default())?;
     let mut draw = Draw(5);
     let tasks = [
         "<img src=x onerror=\"document.title='broken'\">",
@@ -236,12 +231,11 @@ fn hostile() -> Result<String> {
             y.push(row[0] * (1.0 + t as f64) + 0.2 * draw.normal());
             x.extend(row);
         }
-        learner.learn(name, Rows::new(&x, 2)?, Rows::new(&y, 1)?)?;
+        learner.learn(name, TaskRows::new(Rows::new(&x, 2)?, Rows::new(&y, 1)?), 1.0)?;
     }
     Ok(page(&Subject {
         title: "</title><script>document.title='broken'</script>",
         learner: &learner,
-        classifier: None,
         features: &["<b>bold</b>".to_owned(), "]]>--><!--".to_owned()],
         targets: &["'\"><script>document.title='broken'</script>".to_owned()],
     })?)

@@ -1,5 +1,7 @@
 //! What the model is made of: its coefficients, and how sure they are.
 
+use pmfcl::learner::Parameters;
+use pmfcl::problem::Response;
 use pmfcl::report::distributions::student_quantile;
 use pmfcl::report::inference::{Covariance, cluster_errors};
 use pmfcl::solve::weights;
@@ -9,7 +11,6 @@ use crate::html::Name;
 use crate::limits;
 use crate::number;
 use crate::study::Study;
-use crate::subject::Kind;
 
 /// Rows of all tables together up to which all of them stand open.
 const UNFOLDED: usize = 80;
@@ -44,9 +45,10 @@ pub(crate) struct Coefficients<'a> {
 
 impl<'a> Coefficients<'a> {
     pub(crate) fn of(study: &Study<'a>) -> Result<Self, ReportError> {
-        let theta = &study.model.theta;
+        let parameters = study.subject.learner.parameters()?;
+        let theta = &parameters.theta;
         let first = usize::from(study.intercept());
-        let spread: Vec<f64> = weights(&study.pooled, study.intercept(), true)
+        let spread: Vec<f64> = weights(study.pooled, study.intercept(), true)
             .iter()
             .map(|variance| variance.max(0.0).sqrt())
             .collect();
@@ -64,18 +66,26 @@ impl<'a> Coefficients<'a> {
                 reach = Some(student_quantile(0.975, covariance.freedom()));
                 errors = Some(covariance.standard_errors());
                 approximate = covariance.approximate();
-                let tasks = study.summaries.map_or(0, <[_]>::len);
+                let tasks = study.summaries.as_ref().map_or(0, Vec::len);
                 if tasks > 2 && limits::affords(tasks / 8, study.width()) {
                     between = cluster_errors(study.subject.learner).ok();
                 }
             }
         }
+        // Errors are by the place of a class, parameters in the sorted order of classes.
+        let classes = study.subject.learner.outputs().classes();
+        let places: Vec<usize> = match classes {
+            Some(classes) if classes.len() == theta.targets() => {
+                classes.places().iter().map(|place| *place as usize).collect()
+            }
+            _ => (0..theta.targets()).collect(),
+        };
         let mut tables = Vec::new();
-        for k in 0..theta.targets() {
+        for (k, place) in places.into_iter().enumerate() {
             let column = theta.column(k);
             let mut table: Vec<Coefficient<'a>> = (0..column.len())
                 .map(|j| {
-                    let error = errors.as_ref().and_then(|errors| errors[k][j]);
+                    let error = errors.as_ref().and_then(|errors| errors[place][j]);
                     let name =
                         if j < first { "intercept" } else { &study.subject.features[j - first] };
                     let scale = if j < first { 0.0 } else { spread[j] };
@@ -85,7 +95,7 @@ impl<'a> Coefficients<'a> {
                         None if errors.is_some() => 0.0,
                         None => column[j] * scale,
                     };
-                    let between = between.as_ref().map(|errors| errors[k][j]);
+                    let between = between.as_ref().map(|errors| errors[place][j]);
                     Coefficient {
                         name,
                         intercept: j < first,
@@ -97,7 +107,7 @@ impl<'a> Coefficients<'a> {
                 })
                 .collect();
             table.sort_by(|x, y| y.size.abs().total_cmp(&x.size.abs()));
-            tables.push((heading(study, k), table));
+            tables.push((heading(study, &parameters, k), table));
         }
         Ok(Self { tables, reach, why_not, between: between.is_some(), approximate })
     }
@@ -150,12 +160,12 @@ impl<'a> Coefficients<'a> {
                          longer knows whether the features of its tasks are spread alike.",
                     );
                 }
-                if study.model.penalty.ridge() > 0.0 {
+                if study.solution.penalty.ridge() > 0.0 {
                     text.push_str(&format!(
                         " The ridge ({}) draws coefficients toward zero, so the intervals are \
                          credible intervals for this ridge: with hardly more rows than columns they \
                          are too narrow.",
-                        number::short(study.model.penalty.ridge())
+                        number::short(study.solution.penalty.ridge())
                     ));
                 }
                 if self.between {
@@ -171,16 +181,8 @@ impl<'a> Coefficients<'a> {
                 why.as_deref().unwrap_or_default()
             ),
         };
-        match study.kind {
-            Kind::Gaussian => text.push_str(
-                " A coefficient says how the discriminant of its class rises with the feature.",
-            ),
-            Kind::Indicators => text.push_str(
-                " A coefficient says how the fitted 0/1 indicator of its class rises with the feature.",
-            ),
-            Kind::Logistic => text
-                .push_str(" A coefficient says how the log-odds of its class rise with the feature."),
-            Kind::Squared | Kind::Bounded => {}
+        if let Some(what) = study.about.coefficients {
+            text.push_str(&format!(" {what}"));
         }
         format!("<p class=\"lead\">{text}</p>\n")
     }
@@ -273,30 +275,21 @@ impl<'a> Coefficients<'a> {
 
 /// Why there are no standard errors.
 fn why_not(study: &Study<'_>) -> Option<&'static str> {
-    match study.kind {
-        Kind::Gaussian => {
-            Some("Discriminants are no least-squares fit: they have no standard errors.")
-        }
-        Kind::Logistic | Kind::Bounded => {
-            Some("Bounds say nothing about noise, so there are no standard errors.")
-        }
-        _ if study.width() > limits::COLUMNS_WITH_ERRORS => {
-            Some("Standard errors of so many columns would take too long for a page.")
-        }
-        _ => None,
-    }
+    let many = study.width() > limits::COLUMNS_WITH_ERRORS;
+    study.about.no_errors.or_else(|| {
+        many.then_some("Standard errors of so many columns would take too long for a page.")
+    })
 }
 
-fn heading(study: &Study<'_>, k: usize) -> String {
+fn heading(study: &Study<'_>, parameters: &Parameters, k: usize) -> String {
     let targets = study.subject.targets;
-    let alone = study.model.theta.targets() == 1;
-    match study.subject.classifier {
-        Some(_) if alone && targets.len() == 2 => {
-            format!("{} against {}", Name(&targets[1]), Name(&targets[0]))
+    match &parameters.response {
+        Response::Classes { first_is_zero: true, .. } => {
+            format!("{} against {}", Name(&targets[k + 1]), Name(&targets[0]))
         }
-        Some(_) => format!("Class {}", Name(&targets[k])),
-        None if alone => String::new(),
-        None => format!("Target {}", Name(&targets[k])),
+        Response::Classes { .. } => format!("Class {}", Name(&targets[k])),
+        Response::Values(_) if targets.len() == 1 => String::new(),
+        Response::Values(_) => format!("Target {}", Name(&targets[k])),
     }
 }
 

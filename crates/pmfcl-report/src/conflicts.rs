@@ -45,7 +45,7 @@ impl Conflict {
 
 impl Conflicts {
     pub(crate) fn of(study: &Study<'_>) -> Result<Known<Self>, ReportError> {
-        let Some(summaries) = study.summaries else { return Ok(Err(Unknown::folded_too())) };
+        let Some(summaries) = &study.summaries else { return Ok(Err(Unknown::folded_too())) };
         let m = study.width();
         if summaries.len() < 2 {
             return Ok(Err(Unknown::new("There is a single task so far, so nothing conflicts.")));
@@ -53,16 +53,16 @@ impl Conflicts {
         let shown = limits::largest(&study.forgetting(), limits::CONFLICTS);
         let count = shown.len() * (shown.len() - 1) / 2;
         if !limits::affords(2 * count, m) {
-            return Ok(Err(Unknown::dear("comparing every pair", shown.len(), m)));
+            return Ok(Err(Unknown::expensive("comparing every pair", shown.len(), m)));
         }
         let mut pairs = Vec::with_capacity(count);
         for (i, &a) in shown.iter().enumerate() {
             for &b in &shown[i + 1..] {
-                let (first, second) = (&summaries[a], &summaries[b]);
+                let (first, second) = (&*summaries[a], &*summaries[b]);
                 let both = first.merge(second)?;
                 let theta = solve(&both, study.intercept(), Penalty::NONE, None)?.theta;
                 let accumulator = study.subject.learner.settings().accumulator;
-                let p = if study.kind.testable() {
+                let p = if study.about.testable {
                     smallest_p(&chow([first, second].into_iter(), accumulator)?)
                 } else {
                     Err(MissingReason::Bounds)
@@ -84,7 +84,7 @@ impl Conflicts {
 
     /// The strongest conflict that is more than noise, in words.
     pub(crate) fn verdict(&self, study: &Study<'_>) -> Option<String> {
-        if !study.kind.testable() {
+        if !study.about.testable {
             return None;
         }
         let name = |t: usize| Name(&study.tasks[t].name).to_string();
@@ -148,7 +148,7 @@ impl Conflicts {
     }
 
     pub(crate) fn html(&self, study: &Study<'_>) -> String {
-        let testable = study.kind.testable();
+        let testable = study.about.testable;
         let mut how = String::from(
             "A cell says what the task of its row would forget in a model of just the two tasks of \
              row and column.",
@@ -167,13 +167,11 @@ impl Conflicts {
                 " There are no p-values: bounds are not errors of rows, so no test applies to them.",
             );
         }
-        if let Some(what) = study.kind.stands_in() {
+        if let Some(what) = study.about.stand_in {
             how.push_str(&format!(" <strong>{what}</strong>"));
-            if testable {
-                how.push_str(
-                    " Errors of 0/1 targets are not normal: take the p-values as approximate.",
-                );
-            }
+        }
+        if let Some(note) = study.about.test_note {
+            how.push_str(&format!(" {note}"));
         }
         if self.shown.len() < study.tasks.len() {
             how.push_str(&format!(
@@ -190,7 +188,7 @@ impl Conflicts {
     }
 
     fn table(&self, study: &Study<'_>) -> String {
-        let testable = study.kind.testable();
+        let testable = study.about.testable;
         let mut out = String::from(
             "<div class=\"scroll\"><table><caption>Strongest conflicts</caption><thead><tr>\
              <th scope=\"col\">a</th><th scope=\"col\">b</th>\

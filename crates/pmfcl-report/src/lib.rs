@@ -4,20 +4,19 @@
 //! front of two tasks on its own, as numbers, chart or CSV.
 //!
 //! ```
-//! use pmfcl::{Learner, Rows, Settings};
+//! use pmfcl::{Learner, Problem, Rows, Settings, TaskRows};
 //! use pmfcl_report::{Pair, Subject, page};
 //!
-//! let mut learner = Learner::new(Settings::default())?;
+//! let mut learner = Learner::new(Problem::squared(), Settings::default())?;
 //! let (x, y) = ([1.0, 2.0, 3.0, 4.0], [2.1, 3.9, 6.1, 8.0]);
-//! learner.learn("january", Rows::new(&x, 1)?, Rows::new(&y, 1)?)?;
+//! learner.learn("january", TaskRows::new(Rows::new(&x, 1)?, Rows::new(&y, 1)?), 1.0)?;
 //! let (x, y) = ([5.0, 6.0, 7.0], [9.8, 12.1, 13.2]);
-//! learner.learn("february", Rows::new(&x, 1)?, Rows::new(&y, 1)?)?;
+//! learner.learn("february", TaskRows::new(Rows::new(&x, 1)?, Rows::new(&y, 1)?), 1.0)?;
 //!
 //! let names = ["hours".to_owned()];
 //! let html = page(&Subject {
 //!     title: "rentals",
 //!     learner: &learner,
-//!     classifier: None,
 //!     features: &names,
 //!     targets: &["bikes".to_owned()],
 //! })?;

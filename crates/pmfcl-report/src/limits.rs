@@ -56,7 +56,7 @@ impl Unknown {
     }
 
     /// What is said where it would take too long.
-    pub(crate) fn dear(what: &str, tasks: usize, columns: usize) -> Self {
+    pub(crate) fn expensive(what: &str, tasks: usize, columns: usize) -> Self {
         Self::new(format!(
             "Left out: {what} of {} with {} would take too long for a page.",
             number::count(tasks, "task", "tasks"),

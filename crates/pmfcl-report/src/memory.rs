@@ -13,14 +13,15 @@ const BARS: usize = 24;
 pub(crate) fn row_bytes(study: &Study<'_>) -> f64 {
     let inputs = study.subject.learner.design().map_or(0, pmfcl::Design::inputs);
     // A class takes one number, however many classes there are.
-    let targets = if study.subject.classifier.is_some() { 1 } else { study.subject.targets.len() };
-    study.subject.learner.samples() * (inputs + targets) as f64 * 8.0
+    let learner = study.subject.learner;
+    let targets =
+        if learner.problem().predicts_classes() { 1 } else { study.subject.targets.len() };
+    learner.samples() * (inputs + targets) as f64 * 8.0
 }
 
 /// Bytes of the memory.
 pub(crate) fn state_bytes(study: &Study<'_>) -> f64 {
-    let learner = study.subject.learner;
-    study.subject.classifier.map_or(learner.state_bytes(), pmfcl::Classifier::state_bytes) as f64
+    study.subject.learner.state_bytes() as f64
 }
 
 pub(crate) fn html(study: &Study<'_>) -> String {
@@ -29,7 +30,7 @@ pub(crate) fn html(study: &Study<'_>) -> String {
     let folded = study.summaries.is_none();
     let kind = match (settings.memory, folded) {
         (MemoryKind::Ledger, _) => {
-            "ledger: one summary a task, so preferences can change in hindsight and tasks can be \
+            "ledger: one summary per task, so preferences can change in hindsight and tasks can be \
              unlearned by name"
         }
         (MemoryKind::Compact, true) => {
@@ -40,8 +41,8 @@ pub(crate) fn html(study: &Study<'_>) -> String {
              folded summary"
         }
     };
-    let outcome = match study.model.outcome {
-        Outcome::Unique if study.model.rank < study.width() => "the ridge settles the rest",
+    let outcome = match study.solution.outcome {
+        Outcome::Unique if study.solution.rank < study.width() => "the ridge settles the rest",
         Outcome::Unique => "one best model",
         Outcome::MinimumNorm => "many equally good models; the shortest was taken",
     };
@@ -54,7 +55,7 @@ pub(crate) fn html(study: &Study<'_>) -> String {
         number::bytes(rows),
         number::percent(state / rows),
         number::grouped(study.width() as f64),
-        number::grouped(study.model.rank as f64),
+        number::grouped(study.solution.rank as f64),
         ridge(study),
     );
     if folded {
@@ -88,13 +89,13 @@ pub(crate) fn html(study: &Study<'_>) -> String {
 }
 
 fn ridge(study: &Study<'_>) -> String {
-    if let Some(Ok(gaussian)) = study.subject.classifier.map(pmfcl::Classifier::gaussian) {
-        return format!(
-            "none; the covariance is shrunk by {}",
-            number::percent(gaussian.shrinkage())
-        );
+    if let Some(what) = study.about.shrunk {
+        let facts = study.subject.learner.facts().unwrap_or_default();
+        let share = facts.iter().find(|(name, _)| *name == "shrinkage");
+        let share = share.map_or("–".to_owned(), |(_, share)| number::percent(*share));
+        return format!("none; {what} is shrunk by {share}");
     }
-    let penalty = study.model.penalty;
+    let penalty = study.solution.penalty;
     if penalty.ridge() <= 0.0 {
         return "none".to_owned();
     }

@@ -1,9 +1,7 @@
 //! The head of the page: what the model is, and what there is to say about it in plain words.
 
-use pmfcl::Classifier;
-
 use crate::conflicts::{Conflicts, with_sign};
-use crate::html::Name;
+use crate::html::{Name, Text};
 use crate::limits::Known;
 use crate::memory::{row_bytes, state_bytes};
 use crate::number;
@@ -16,7 +14,7 @@ pub(crate) fn figures(study: &Study<'_>) -> String {
         Some(mean) => number::short(mean),
         None => "not known".to_owned(),
     };
-    let what = if study.kind.exact() { "mean forgetting" } else { "bound on mean forgetting" };
+    let what = if study.about.exact { "mean forgetting" } else { "bound on mean forgetting" };
     let tile = |value: &str, what: &str, note: &str| {
         format!(
             "<div class=\"tile\"><dt>{what}</dt><dd>{value}</dd><dd class=\"sub\">{note}</dd></div>\n"
@@ -40,13 +38,18 @@ pub(crate) fn figures(study: &Study<'_>) -> String {
             number::bytes(rows)
         ),
     ));
-    out.push_str(&tile(
-        &crate::html::Text(&basis).to_string(),
-        "basis",
-        &format!("{columns}, {}", study.kind.loss()),
-    ));
+    out.push_str(&tile(&Text(&basis).to_string(), "basis", &format!("{columns}, {}", loss(study))));
     out.push_str("</dl>\n");
     out
+}
+
+/// The loss in a few words; where it is bounded, with its name and parameters.
+fn loss(study: &Study<'_>) -> String {
+    let title = study.about.title;
+    if study.about.exact {
+        return title.to_owned();
+    }
+    format!("{title} ({})", Text(&study.subject.learner.problem().to_string()))
 }
 
 fn noise(study: &Study<'_>) -> String {
@@ -55,7 +58,7 @@ fn noise(study: &Study<'_>) -> String {
         .as_ref()
         .and_then(|tests| tests.iter().map(|test| test.noise_floor).sum::<Option<f64>>());
     match floor {
-        Some(floor) if study.kind != crate::subject::Kind::Gaussian => {
+        Some(floor) if !study.about.least_squares_stand_in => {
             format!("noise alone would cost {}", number::short(floor))
         }
         _ if study.tasks.len() == 1 => "the price of the ridge".to_owned(),
@@ -67,11 +70,7 @@ fn noise(study: &Study<'_>) -> String {
 pub(crate) fn verdicts(study: &Study<'_>, conflicts: &Known<Conflicts>) -> String {
     let mut lines = vec![forgotten(study)];
     if let Some(p) = study.p_value() {
-        let stand_in = if study.kind == crate::subject::Kind::Gaussian {
-            " of least squares on 0/1 classes"
-        } else {
-            ""
-        };
+        let stand_in = study.about.test_of.map_or(String::new(), |what| format!(" of {what}"));
         lines.push(match p {
             Ok(p) if p < 0.05 => format!(
                 "The tasks do not follow one model: they differ by more than noise explains (Chow \
@@ -90,7 +89,8 @@ pub(crate) fn verdicts(study: &Study<'_>, conflicts: &Known<Conflicts>) -> Strin
     if let Ok(conflicts) = conflicts {
         lines.extend(conflicts.verdict(study));
     }
-    lines.extend(study.subject.classifier.and_then(Classifier::missing_classes_note));
+    let warnings = study.subject.learner.warnings();
+    lines.extend(warnings.iter().map(|warning| Text(warning).to_string()));
     if study.summaries.is_none() {
         lines.push(
             "Compact memory has folded the tasks: the model is the same, but single tasks cannot be \
@@ -122,7 +122,7 @@ fn forgotten(study: &Study<'_>) -> String {
     }
     let task = &study.tasks[t];
     let name = Name(&task.name);
-    if !study.kind.exact() {
+    if !study.about.exact {
         let proved = if task.guaranteed { "proved" } else { "not proved" };
         return format!(
             "At most forgotten: {name}, by no more than {} ({proved}).",
@@ -134,7 +134,7 @@ fn forgotten(study: &Study<'_>) -> String {
         None => {
             let share = task
                 .loss
-                .filter(|loss| *loss > 0.0 && study.kind.has_zero())
+                .filter(|loss| *loss > 0.0 && study.about.has_zero)
                 .map_or(String::new(), |loss| {
                     format!(", {} of its loss", number::percent(most / loss))
                 });

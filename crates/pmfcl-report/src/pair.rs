@@ -52,8 +52,15 @@ impl Pair {
             let reason = format!("`{both}` is on both sides; leave it out of one");
             return Err(ReportError::Group { reason });
         }
+        // Names are checked before anything is computed.
+        for name in a.iter().chain(b) {
+            learner.task_summary(name)?;
+        }
+        let summaries = learner.summaries().ok_or(pmfcl::Error::NotLearned)?;
         let tasks = learner.tasks()?;
-        let (left, right) = (pooled(learner, &tasks, a)?, pooled(learner, &tasks, b)?);
+        let parts: Vec<(&Summary, &TaskReport)> =
+            summaries.iter().map(|s| &**s).zip(&tasks).collect();
+        let (left, right) = (pooled(&parts, a)?, pooled(&parts, b)?);
         let quadratics = Quadratics::of(learner)?;
         let front = quadratics.front(&left, &right, learner.settings().intercept)?;
         Self::along(&front, (&joined(a), &left), (&joined(b), &right), &quadratics.theta, points)
@@ -119,18 +126,13 @@ fn ends(values: impl Iterator<Item = f64>) -> (f64, f64) {
 }
 
 /// `Σ α_t L_t` of the tasks named; by samples where the preference gives them nothing.
-fn pooled(learner: &Learner, tasks: &[TaskReport], names: &[&str]) -> Result<Summary, ReportError> {
-    let mut parts = Vec::with_capacity(names.len());
-    let mut seen = HashSet::new();
-    for name in names.iter().filter(|name| seen.insert(**name)) {
-        let summary = learner.summary(name)?;
-        let weight = tasks.iter().find(|task| task.name == *name).map_or(0.0, |task| task.weight);
-        parts.push((summary, weight));
-    }
-    let nothing = parts.iter().all(|(_, weight)| *weight <= 0.0);
+fn pooled(tasks: &[(&Summary, &TaskReport)], names: &[&str]) -> Result<Summary, ReportError> {
+    let names: HashSet<&str> = names.iter().copied().collect();
+    let named = |(_, task): &&(&Summary, &TaskReport)| names.contains(task.name.as_str());
+    let nothing = tasks.iter().filter(named).all(|(_, task)| task.weight <= 0.0);
     let mut sum: Option<Summary> = None;
-    for (summary, weight) in parts {
-        let share = if nothing { summary.n() } else { weight };
+    for (summary, task) in tasks.iter().filter(named) {
+        let share = if nothing { summary.n() } else { task.weight };
         if share <= 0.0 {
             continue;
         }

@@ -28,12 +28,11 @@ pub fn page(subject: &Subject<'_>) -> Result<String, ReportError> {
     let trade = Trade::of(&study, &conflicts)?;
     let coefficients = Coefficients::of(&study)?;
 
-    let meaning = study.kind.meaning();
     let sections = [
         Section {
             id: "forgetting",
             title: "What was forgotten, and when",
-            lead: meaning,
+            lead: study.about.meaning,
             body: or_why(timeline.as_ref().map(|line| line.heat(&study))),
         },
         Section {

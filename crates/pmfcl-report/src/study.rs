@@ -1,25 +1,30 @@
 //! The model as all sections look at it: every task as it stands, and the model its quadratics have.
 
+use std::borrow::Cow;
+
 use pmfcl::pareto::PairFront;
+use pmfcl::problem::Description;
 use pmfcl::report::MissingReason;
 use pmfcl::report::conflict::{ChowTest, chow, smallest_p};
 use pmfcl::solve::ridge::by_gcv;
-use pmfcl::{Learner, Model, Penalty, Ridge, Summary, TaskReport, Theta, solve};
+use pmfcl::{Learner, Penalty, Solution, Summary, TaskReport, Theta, solve};
 
 use crate::error::ReportError;
 use crate::html::label;
 use crate::limits;
-use crate::subject::{Kind, Subject};
+use crate::subject::Subject;
 
 /// What all sections need.
 #[derive(Debug)]
 pub(crate) struct Study<'a> {
     pub(crate) subject: &'a Subject<'a>,
-    pub(crate) kind: Kind,
+    /// What the losses of this model mean.
+    pub(crate) about: Description,
     pub(crate) tasks: Vec<TaskReport>,
-    pub(crate) summaries: Option<&'a [Summary]>,
-    pub(crate) model: &'a Model,
-    pub(crate) pooled: Summary,
+    /// The summaries over all columns; `None` once compact memory has folded them.
+    pub(crate) summaries: Option<Vec<Cow<'a, Summary>>>,
+    pub(crate) solution: &'a Solution,
+    pub(crate) pooled: &'a Summary,
     /// Mean forgetting under the preference, where it is known.
     pub(crate) mean_forgetting: Option<f64>,
     /// Chow's test over all tasks, one result for each target.
@@ -29,28 +34,24 @@ pub(crate) struct Study<'a> {
 impl<'a> Study<'a> {
     pub(crate) fn new(subject: &'a Subject<'a>) -> Result<Self, ReportError> {
         subject.check()?;
-        let kind = subject.kind();
-        let (tasks, mean_forgetting) = match subject.classifier {
-            Some(classifier) => (
-                classifier.tasks()?.into_iter().map(|task| task.report).collect(),
-                classifier.mean_forgetting().ok(),
-            ),
-            None => (subject.learner.tasks()?, subject.learner.mean_forgetting().ok()),
-        };
-        let summaries = subject.learner.summaries();
-        let model = subject.learner.model()?;
-        let chow = match summaries {
+        let learner = subject.learner;
+        let about = *learner.problem().description();
+        let about = if learner.is_exact() { about } else { about.with_bounds() };
+        let (tasks, mean_forgetting) = (learner.tasks()?, learner.mean_forgetting().ok());
+        let summaries = learner.summaries();
+        let solution = learner.solution()?;
+        let chow = match &summaries {
             Some(all)
-                if kind.testable()
+                if about.testable
                     && all.len() > 1
-                    && limits::affords(all.len(), model.theta.width()) =>
+                    && limits::affords(all.len(), solution.theta.width()) =>
             {
-                Some(chow(all.iter(), subject.learner.settings().accumulator)?)
+                Some(chow(all.iter().map(|s| &**s), learner.settings().accumulator)?)
             }
             _ => None,
         };
-        let pooled = subject.learner.pooled()?;
-        Ok(Self { subject, kind, tasks, summaries, model, pooled, mean_forgetting, chow })
+        let pooled = &learner.pool()?.quadratic;
+        Ok(Self { subject, about, tasks, summaries, solution, pooled, mean_forgetting, chow })
     }
 
     /// The name of a task as charts write it.
@@ -59,7 +60,7 @@ impl<'a> Study<'a> {
     }
 
     pub(crate) fn width(&self) -> usize {
-        self.model.theta.width()
+        self.solution.theta.width()
     }
 
     pub(crate) fn intercept(&self) -> bool {
@@ -71,17 +72,19 @@ impl<'a> Study<'a> {
         self.tasks.iter().map(|task| task.forgetting.or(task.bound)).collect()
     }
 
+    /// What forgetting is called: itself, or a bound on it.
+    pub(crate) fn forgetting_name(&self) -> &'static str {
+        if self.about.exact { "forgetting" } else { "bound on forgetting" }
+    }
+
+    /// What a loss on fronts and in conflicts is called.
+    pub(crate) fn front_loss_name(&self) -> &'static str {
+        if self.about.exact { "loss" } else { "bound on the loss" }
+    }
+
     /// Chow's p-value over all tasks, or why there is none; `None` where no test was made.
     pub(crate) fn p_value(&self) -> Option<Result<f64, MissingReason>> {
         self.chow.as_deref().map(smallest_p)
-    }
-
-    /// The quadratics of the tasks, and the model they have under the current preference.
-    pub(crate) fn quadratics(&self) -> Result<Quadratics, ReportError> {
-        match self.kind {
-            Kind::Gaussian => Quadratics::least_squares(self.subject.learner, &self.pooled),
-            _ => Ok(Quadratics { theta: self.model.theta.clone(), penalty: self.model.penalty }),
-        }
     }
 }
 
@@ -93,31 +96,25 @@ pub(crate) struct Quadratics {
 }
 
 impl Quadratics {
-    /// The model the pooled quadratics have: for squared loss the learner's own, for linear discriminants the
-    /// least-squares one of the same summaries.
+    /// The model the pooled quadratics have: the learner's own, or the least-squares one of the same summaries where the
+    /// quadratics only stand in for the learner's loss.
     pub(crate) fn of(learner: &Learner) -> Result<Self, ReportError> {
-        let pooled = learner.pooled()?;
-        let penalty = learner.model()?.penalty;
-        match learner.settings().ridge {
-            // No ridge although one was to be chosen: it was chosen to be none, which it will be again, or the model
-            // is one of discriminants, which have none.
-            Ridge::Auto if penalty.ridge() <= 0.0 => Self::least_squares(learner, &pooled),
-            _ => Self::solved(learner, &pooled, penalty),
+        if learner.problem().description().least_squares_stand_in {
+            return Self::least_squares(learner);
         }
+        let solution = learner.solution()?;
+        Ok(Self { theta: solution.theta.clone(), penalty: solution.penalty })
     }
 
     /// The least-squares model with a ridge chosen for it: without one, tasks that leave directions open have
-    /// fronts that reach absurdly far.
-    fn least_squares(learner: &Learner, pooled: &Summary) -> Result<Self, ReportError> {
-        let samples = learner.effective_samples()?;
-        let ridge = by_gcv(pooled, learner.settings().intercept, true, samples)?;
-        Self::solved(learner, pooled, Penalty::new(ridge, true)?)
-    }
-
-    fn solved(learner: &Learner, pooled: &Summary, penalty: Penalty) -> Result<Self, ReportError> {
+    /// fronts that extend absurdly far.
+    fn least_squares(learner: &Learner) -> Result<Self, ReportError> {
+        let pooled = &learner.pool()?.quadratic;
+        let intercept = learner.settings().intercept;
+        let ridge = by_gcv(pooled, intercept, true, learner.effective_samples()?)?;
+        let penalty = Penalty::new(ridge, true)?;
         let origin = learner.design().and_then(|design| design.map().origin());
-        let model = solve(pooled, learner.settings().intercept, penalty, origin)?;
-        Ok(Self { theta: model.theta, penalty })
+        Ok(Self { theta: solve(pooled, intercept, penalty, origin)?.theta, penalty })
     }
 
     /// The front of two losses under this penalty.

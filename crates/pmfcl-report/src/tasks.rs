@@ -6,7 +6,6 @@ use crate::html::Name;
 use crate::limits;
 use crate::number;
 use crate::study::Study;
-use crate::subject::Kind;
 
 pub(crate) fn html(study: &Study<'_>) -> String {
     let all = &study.tasks;
@@ -31,7 +30,7 @@ pub(crate) fn html(study: &Study<'_>) -> String {
 
 fn table(study: &Study<'_>, tasks: &[TaskReport]) -> String {
     let fits = fits(study);
-    let least = if study.kind == Kind::Logistic { "least (certified)" } else { "least loss" };
+    let least = study.about.least;
     let mut out =
         String::from("<div class=\"scroll\"><table><thead><tr><th scope=\"col\">task</th>");
     let mut head = |text: &str| {
@@ -53,7 +52,7 @@ fn table(study: &Study<'_>, tasks: &[TaskReport]) -> String {
 
 /// Whether R² of a single target is there to be shown.
 fn fits(study: &Study<'_>) -> bool {
-    study.kind == Kind::Squared
+    !study.subject.learner.problem().predicts_classes()
         && study.subject.targets.len() == 1
         && study.tasks.iter().any(|task| task.r2.is_some())
 }
@@ -61,7 +60,7 @@ fn fits(study: &Study<'_>) -> bool {
 fn row(study: &Study<'_>, task: &TaskReport, fits: bool) -> String {
     let number = |v: Option<f64>| v.map_or("–".to_owned(), number::short);
     let share = match (task.forgetting, task.loss) {
-        (Some(forgetting), Some(loss)) if loss > 0.0 && study.kind.has_zero() => {
+        (Some(forgetting), Some(loss)) if loss > 0.0 && study.about.has_zero => {
             number::percent(forgetting / loss)
         }
         _ => "–".to_owned(),

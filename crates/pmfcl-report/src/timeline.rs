@@ -1,6 +1,9 @@
 //! Over time: what every task had lost after each of those learned since.
 
-use pmfcl::{Classifier, Preference, Summary, Theta};
+use std::borrow::Cow;
+
+use pmfcl::Summary;
+use pmfcl::problem::Exactness;
 use pmfcl_plot::{Axis, CellText, Dash, HeatMap, Legend, Lines, Marker, Paint, Ramp, Series};
 
 use crate::error::ReportError;
@@ -9,7 +12,6 @@ use crate::html::{Name, Text, cut};
 use crate::limits::{self, Known, Unknown};
 use crate::number;
 use crate::study::Study;
-use crate::subject::Kind;
 
 /// Losses of some tasks at some times.
 #[derive(Debug)]
@@ -28,17 +30,18 @@ pub(crate) struct Timeline {
 
 impl Timeline {
     pub(crate) fn of(study: &Study<'_>) -> Result<Known<Self>, ReportError> {
-        let Some(summaries) = study.summaries else { return Ok(Err(Unknown::folded())) };
+        let Some(summaries) = &study.summaries else { return Ok(Err(Unknown::folded())) };
         let (count, m) = (summaries.len(), study.width());
         if count < 2 {
             let reason = "There is a single task so far; forgetting begins with the second.";
             return Ok(Err(Unknown::new(reason)));
         }
         let shown = limits::spread(count, limits::TIMES);
-        let solutions =
-            if study.kind == Kind::Gaussian { shown.len() * count / 2 + 1 } else { count };
-        if !limits::affords(solutions, m) {
-            return Ok(Err(Unknown::dear("learning again task by task", count, m)));
+        // Merging a task costs about as much as a solution; where quadratics only stand in, so does looking at a task.
+        let stand_in = study.about.least_squares_stand_in;
+        let steps = if stand_in { shown.len() * count / 2 + 1 } else { count };
+        if !limits::affords(steps, m) {
+            return Ok(Err(Unknown::expensive("learning again task by task", count, m)));
         }
         let mut line = Self {
             loss: Vec::new(),
@@ -47,34 +50,36 @@ impl Timeline {
             mean_least: Vec::new(),
             shown,
         };
-        match (study.kind, study.subject.classifier) {
-            (Kind::Gaussian, Some(classifier)) => line.discriminants(study, classifier)?,
-            _ => line.quadratics(study, summaries)?,
+        if stand_in {
+            line.assessed(study)?;
+        } else {
+            line.quadratics(study, summaries)?;
         }
         Ok(Ok(line))
     }
 
-    /// Where losses are quadratics: the models on the way, and each task under each of them.
-    fn quadratics(&mut self, study: &Study<'_>, summaries: &[Summary]) -> Result<(), ReportError> {
-        let exact = study.kind.exact();
-        let look = |t: usize, theta: &Theta| -> Result<(f64, f64), ReportError> {
-            let loss = summaries[t].loss(theta)?;
-            let least = study.subject.learner.records()[t].min_loss;
-            let forgetting =
-                if exact { summaries[t].forgetting(theta)? } else { (loss - least).max(0.0) };
-            Ok((loss, forgetting))
-        };
-        let steps = study.subject.learner.replay()?;
-        for k in self.shown.clone() {
-            let (theta, weights) = (&steps[k].model.theta, &steps[k].weights);
+    /// Where losses are quadratics: the solutions on the way, and each task under each of them.
+    fn quadratics(
+        &mut self,
+        study: &Study<'_>,
+        summaries: &[Cow<'_, Summary>],
+    ) -> Result<(), ReportError> {
+        let learner = study.subject.learner;
+        for step in learner.replay_after(&self.shown)? {
+            let theta = &step.solution.theta;
             let (mut mean, mut least) = (0.0, 0.0);
             let mut row = vec![(None, None); self.shown.len()];
-            for (t, weight) in weights.iter().enumerate() {
-                let (loss, forgetting) = look(t, theta)?;
+            for (t, weight) in step.weights.iter().enumerate() {
+                let loss = summaries[t].loss(theta)?;
+                let head = &learner.records()[t].head;
+                let forgetting = match head.exactness {
+                    Exactness::Exact => Some(summaries[t].forgetting(theta)?),
+                    Exactness::Bound { .. } => head.least.value().map(|v| (loss - v).max(0.0)),
+                };
                 mean += weight * loss;
-                least += weight * (loss - forgetting);
+                least += weight * (loss - forgetting.unwrap_or(f64::NAN));
                 if let Ok(place) = self.shown.binary_search(&t) {
-                    row[place] = (Some(loss), Some(forgetting));
+                    row[place] = (Some(loss), forgetting);
                 }
             }
             self.push(row, mean, least);
@@ -82,30 +87,19 @@ impl Timeline {
         Ok(())
     }
 
-    /// For linear discriminants: the classifier of the first tasks alone, by giving the others no weight.
-    fn discriminants(
-        &mut self,
-        study: &Study<'_>,
-        classifier: &Classifier,
-    ) -> Result<(), ReportError> {
-        for k in self.shown.clone() {
-            let weights = shares(study, k);
-            let chosen = study.tasks[..=k].iter().zip(&weights);
-            let list = chosen.map(|(task, weight)| (task.name.clone(), *weight)).collect();
-            let mut then = classifier.clone();
-            then.prefer(Preference::Chosen(list))?;
-            let tasks = then.tasks()?;
+    /// Where quadratics only stand in for the loss: each task as it stood then.
+    fn assessed(&mut self, study: &Study<'_>) -> Result<(), ReportError> {
+        for tasks in study.subject.learner.tasks_after(&self.shown)? {
             let (mut mean, mut least) = (0.0, 0.0);
             let mut row = vec![(None, None); self.shown.len()];
-            for (t, (task, weight)) in tasks.iter().zip(&weights).enumerate() {
-                let report = &task.report;
-                if *weight > 0.0 {
-                    let loss = report.loss.unwrap_or(f64::NAN);
-                    mean += weight * loss;
-                    least += weight * (loss - report.forgetting.unwrap_or(f64::NAN));
+            for (t, task) in tasks.iter().enumerate() {
+                if task.weight > 0.0 {
+                    let loss = task.loss.unwrap_or(f64::NAN);
+                    mean += task.weight * loss;
+                    least += task.weight * (loss - task.forgetting.unwrap_or(f64::NAN));
                 }
                 if let Ok(place) = self.shown.binary_search(&t) {
-                    row[place] = (report.loss, report.forgetting);
+                    row[place] = (task.loss, task.forgetting);
                 }
             }
             self.push(row, mean, least);
@@ -139,7 +133,7 @@ impl Timeline {
     /// Forgetting, task by time, in colours.
     pub(crate) fn heat(&self, study: &Study<'_>) -> String {
         let names = self.names(study);
-        let what = study.kind.forgetting();
+        let what = study.forgetting_name();
         let column = |t: usize| -> Vec<Option<f64>> {
             self.forgetting.iter().map(move |row| row[t]).collect()
         };
@@ -206,7 +200,7 @@ impl Timeline {
         let axis = |names: &[String]| {
             Axis::names("after learning", names.iter().map(|name| cut(name, 14)))
         };
-        let (above, below) = if study.kind.exact() {
+        let (above, below) = if study.about.exact {
             ("the model", "a model for each task")
         } else {
             ("bound of the model", "least of each task")
@@ -214,7 +208,7 @@ impl Timeline {
         let mean = Lines {
             description: "Mean loss over all tasks so far, and the least it could be".into(),
             x: axis(&names),
-            y: Axis::linear(format!("mean {}", study.kind.axis())),
+            y: Axis::linear(format!("mean {}", study.about.axis)),
             series: vec![
                 Series::from_values(above, self.mean_loss.iter().copied()),
                 Series::from_values(below, self.mean_least.iter().copied())
@@ -234,7 +228,7 @@ impl Timeline {
         let single = Lines {
             description: "Loss of single tasks over time".into(),
             x: axis(&names),
-            y: Axis::linear(study.kind.axis()),
+            y: Axis::linear(study.about.axis),
             series: series.collect(),
             legend: Legend::Below,
             ..Lines::default()
@@ -244,19 +238,7 @@ impl Timeline {
         } else {
             "Every task".to_owned()
         };
-        let gap = match study.kind {
-            Kind::Squared | Kind::Indicators => {
-                "The gap between the two lines is the mean forgetting; both are exact."
-            }
-            Kind::Gaussian => {
-                "The gap between the two lines is the mean forgetting; both are exact. Distances are \
-                 measured by the covariance the model had then, so compare the lines with each other \
-                 and not a line with its own past."
-            }
-            Kind::Bounded | Kind::Logistic => {
-                "The gap between the two lines bounds the mean forgetting from above."
-            }
-        };
+        let gap = study.about.timeline_gap;
         format!(
             "<div class=\"two\"><figure>{}<figcaption>Mean over the tasks so far, weighed as they were \
              then. {gap}{}</figcaption></figure>\n<figure>{}<figcaption>{which}, from the moment \
@@ -280,7 +262,7 @@ fn now(study: &Study<'_>) -> String {
         let task = &study.tasks[t];
         let lost = forgetting[t];
         let share = match (task.forgetting, task.loss) {
-            (Some(lost), Some(loss)) if loss > 0.0 && study.kind.has_zero() => {
+            (Some(lost), Some(loss)) if loss > 0.0 && study.about.has_zero => {
                 format!("{} of its loss", number::percent(lost / loss))
             }
             _ => String::new(),
@@ -305,15 +287,4 @@ fn now(study: &Study<'_>) -> String {
     }
     out.push_str("</div>");
     out
-}
-
-/// The preference over the first tasks up to `k`, as it was then.
-fn shares(study: &Study<'_>, k: usize) -> Vec<f64> {
-    // Samples, equal and decaying weights keep their proportions when later tasks are left out.
-    let sum: f64 = study.tasks[..=k].iter().map(|task| task.weight).sum();
-    if sum > 0.0 {
-        return study.tasks[..=k].iter().map(|task| task.weight / sum).collect();
-    }
-    let samples: f64 = study.tasks[..=k].iter().map(|task| task.samples).sum();
-    study.tasks[..=k].iter().map(|task| task.samples / samples).collect()
 }

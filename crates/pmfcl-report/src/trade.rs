@@ -9,7 +9,7 @@ use crate::html::{Name, script_json};
 use crate::limits::{self, Known, Unknown};
 use crate::number::{self, six_digits};
 use crate::pair::Pair;
-use crate::study::Study;
+use crate::study::{Quadratics, Study};
 
 /// Some pairs of tasks with their fronts.
 #[derive(Debug)]
@@ -42,20 +42,20 @@ impl Trade {
         study: &Study<'_>,
         conflicts: &Known<Conflicts>,
     ) -> Result<Known<Self>, ReportError> {
-        let Some(summaries) = study.summaries else { return Ok(Err(Unknown::folded_too())) };
+        let Some(summaries) = &study.summaries else { return Ok(Err(Unknown::folded_too())) };
         let (count, m) = (summaries.len(), study.width());
         if count < 2 {
             let reason = "There is a single task so far; a trade-off takes two.";
             return Ok(Err(Unknown::new(reason)));
         }
         let shown = limits::largest(&study.forgetting(), limits::BARS);
-        let fronts = limits::fronts(m, study.model.theta.targets())
+        let fronts = limits::fronts(m, study.solution.theta.targets())
             .min(limits::FRONT_NUMBERS / (limits::POINTS * (shown.len() + 1)));
         if fronts == 0 {
-            return Ok(Err(Unknown::dear("the front", count, m)));
+            return Ok(Err(Unknown::expensive("the front", count, m)));
         }
         let chosen = strongest(&shown, conflicts, fronts);
-        let quadratics = study.quadratics()?;
+        let quadratics = Quadratics::of(study.subject.learner)?;
         let mut trade = Self {
             least: Vec::new(),
             now: Vec::new(),
@@ -120,7 +120,7 @@ impl Trade {
             .collect();
         let names: Vec<&str> = self.shown.iter().map(|&t| study.label(t)).collect();
         Ok(script_json(&json!({
-            "loss": study.kind.front_loss(),
+            "loss": study.front_loss_name(),
             "tasks": names,
             "least": list(&self.least),
             "now": list(&self.now),
@@ -142,10 +142,10 @@ impl Trade {
                 " One model is best for both of these tasks, so their curve is a single point.",
             );
         }
-        if let Some(what) = study.kind.stands_in() {
+        if let Some(what) = study.about.stand_in {
             notes.push_str(&format!(" <strong>{what}</strong>"));
         }
-        if study.model.penalty.ridge() > 0.0 {
+        if study.solution.penalty.ridge() > 0.0 {
             notes.push_str(" The models along the curve pay the same ridge as the current one.");
         }
         if self.pairs.len() < self.possible {

@@ -1,8 +1,7 @@
 //! Pages of every kind of model: they are whole, closed, the same every time, and say what they leave out.
 
 use pmfcl::{
-    ClassLoss, Classifier, ClassifierSettings, Labels, Learner, MemoryKind, Preference, Rows,
-    Settings, Theta,
+    ClassList, Labels, Learner, MemoryKind, Preference, Problem, Rows, Settings, TaskRows, Theta,
 };
 use pmfcl_plot::Theme;
 use pmfcl_report::{Pair, ReportError, Subject, page};
@@ -26,7 +25,8 @@ fn names(stem: &str, count: usize) -> Vec<String> {
 
 /// A regression whose slopes drift from task to task.
 fn regression(tasks: &[&str], width: usize, targets: usize, memory: MemoryKind) -> Learner {
-    let mut learner = Learner::new(Settings { memory, ..Settings::default() }).unwrap();
+    let settings = Settings { memory, ..Settings::default() };
+    let mut learner = Learner::new(Problem::squared(), settings).unwrap();
     let mut draw = Draw(1);
     for (t, name) in tasks.iter().enumerate() {
         let (mut x, mut y) = (Vec::new(), Vec::new());
@@ -39,20 +39,15 @@ fn regression(tasks: &[&str], width: usize, targets: usize, memory: MemoryKind) 
             x.extend(row);
         }
         let (x, y) = (Rows::new(&x, width).unwrap(), Rows::new(&y, targets).unwrap());
-        learner.learn(name, x, y).unwrap();
+        learner.learn(name, TaskRows::new(x, y), 1.0).unwrap();
     }
     learner
 }
 
-fn classifier(loss: ClassLoss, memory: MemoryKind) -> Classifier {
+fn classifier(loss: &str, memory: MemoryKind) -> Learner {
     let classes = names("class ", 3);
-    let mut classifier = Classifier::new(ClassifierSettings {
-        loss,
-        memory,
-        classes: Some(classes.clone()),
-        ..ClassifierSettings::default()
-    })
-    .unwrap();
+    let problem = Problem::parse(loss, Some(ClassList::Fixed(classes.clone()))).unwrap();
+    let mut learner = Learner::new(problem, Settings { memory, ..Settings::default() }).unwrap();
     let mut draw = Draw(2);
     for t in 0..4 {
         let (mut x, mut codes) = (Vec::new(), Vec::new());
@@ -65,28 +60,21 @@ fn classifier(loss: ClassLoss, memory: MemoryKind) -> Classifier {
             codes.push(class as u32);
         }
         let labels = Labels::from_codes(&codes, &classes).unwrap();
-        classifier.learn(&format!("month {t}"), Rows::new(&x, 3).unwrap(), &labels).unwrap();
+        let rows = TaskRows::new(Rows::new(&x, 3).unwrap(), &labels);
+        learner.learn(&format!("month {t}"), rows, 1.0).unwrap();
     }
-    classifier
+    learner
 }
 
 fn page_of(title: &str, learner: &Learner) -> String {
-    let theta = &learner.model().unwrap().theta;
+    let theta = &learner.solution().unwrap().theta;
     let (features, targets) = (names("x", theta.width() - 1), names("y", theta.targets()));
-    let subject =
-        Subject { title, learner, classifier: None, features: &features, targets: &targets };
-    page(&subject).unwrap()
+    page(&Subject { title, learner, features: &features, targets: &targets }).unwrap()
 }
 
-fn page_of_classes(classifier: &Classifier) -> String {
-    page(&Subject {
-        title: "classes",
-        learner: classifier.learner(),
-        classifier: Some(classifier),
-        features: &names("x", 3),
-        targets: classifier.classes(),
-    })
-    .unwrap()
+fn page_of_classes(learner: &Learner) -> String {
+    let targets = learner.classes();
+    page(&Subject { title: "classes", learner, features: &names("x", 3), targets }).unwrap()
 }
 
 /// The numbers the page carries for its script.
@@ -178,7 +166,7 @@ fn the_numbers_of_the_page_are_losses_of_the_models_on_the_front() {
 
 #[test]
 fn linear_discriminants_say_that_fronts_are_of_a_stand_in() {
-    let html = page_of_classes(&classifier(ClassLoss::Gaussian, MemoryKind::Ledger));
+    let html = page_of_classes(&classifier("gaussian", MemoryKind::Ledger));
     assert_whole(&html);
     assert_eq!(html.matches("least squares on 0/1 class indicators").count(), 2);
     assert!(html.contains("they have no standard errors"));
@@ -188,7 +176,7 @@ fn linear_discriminants_say_that_fronts_are_of_a_stand_in() {
 
 #[test]
 fn the_stand_in_has_losses_of_least_squares() {
-    let classifier = classifier(ClassLoss::Gaussian, MemoryKind::Ledger);
+    let classifier = classifier("gaussian", MemoryKind::Ledger);
     let data = numbers(&page_of_classes(&classifier));
     let summaries = classifier.summaries().unwrap();
     for (t, summary) in summaries.iter().enumerate() {
@@ -200,7 +188,7 @@ fn the_stand_in_has_losses_of_least_squares() {
 
 #[test]
 fn log_losses_are_never_shown_as_values() {
-    let html = page_of_classes(&classifier(ClassLoss::Logistic, MemoryKind::Ledger));
+    let html = page_of_classes(&classifier("logistic", MemoryKind::Ledger));
     assert_whole(&html);
     assert!(html.contains("never the log-loss itself"));
     assert_eq!(html.matches("losses of the quadratic upper bounds of the log-loss").count(), 2);
@@ -209,8 +197,31 @@ fn log_losses_are_never_shown_as_values() {
 }
 
 #[test]
+fn losses_known_from_bounds_say_so() {
+    for loss in ["huber", "poisson"] {
+        let problem = Problem::parse(loss, None).unwrap();
+        let mut learner = Learner::new(problem, Settings::default()).unwrap();
+        let mut draw = Draw(4);
+        for t in 0..3 {
+            let x: Vec<f64> = (0..60).map(|_| draw.next()).collect();
+            let count =
+                |r: &[f64]| (2.0 + r[0] + f64::from(t) * r[1] + draw.next()).max(0.0).round();
+            let y: Vec<f64> = x.chunks_exact(2).map(count).collect();
+            let rows = TaskRows::new(Rows::new(&x, 2).unwrap(), Rows::new(&y, 1).unwrap());
+            learner.learn(&format!("month {t}"), rows, 1.0).unwrap();
+        }
+        let html = page_of(loss, &learner);
+        assert_whole(&html);
+        let stand_in = learner.problem().description().stand_in.unwrap();
+        assert_eq!(html.matches(stand_in).count(), 2, "{loss}");
+        assert!(html.contains("At most forgotten") && html.contains("bound on forgetting"));
+        assert!(html.contains("there are no standard errors") && !html.contains("95 % interval"));
+    }
+}
+
+#[test]
 fn least_squares_classes_have_intervals() {
-    let html = page_of_classes(&classifier(ClassLoss::Squared, MemoryKind::Ledger));
+    let html = page_of_classes(&classifier("squared", MemoryKind::Ledger));
     assert_whole(&html);
     assert!(html.contains("95 % interval"));
 }
@@ -226,7 +237,7 @@ fn folded_memory_says_what_is_gone_and_shows_what_is_left() {
     assert_eq!(html.matches("it takes the summaries of single tasks").count(), 3);
     assert!(html.contains("95 % interval"), "coefficients are still known");
     assert!(!html.contains("id=\"numbers\""));
-    for loss in [ClassLoss::Gaussian, ClassLoss::Logistic] {
+    for loss in ["gaussian", "logistic"] {
         let classifier = classifier(loss, MemoryKind::Compact);
         assert!(classifier.summaries().is_none());
         assert_whole(&page_of_classes(&classifier));
@@ -258,13 +269,14 @@ fn five_hundred_tasks_are_thinned_out_and_the_page_says_how() {
 #[test]
 fn a_wide_model_leaves_out_what_would_take_too_long() {
     let width = 1500;
-    let mut learner =
-        Learner::new(Settings { ridge: pmfcl::Ridge::Fixed(0.1), ..Settings::default() }).unwrap();
+    let settings = Settings { ridge: pmfcl::Ridge::Fixed(0.1), ..Settings::default() };
+    let mut learner = Learner::new(Problem::squared(), settings).unwrap();
     let mut draw = Draw(3);
     for name in ["a", "b"] {
         let x: Vec<f64> = (0..20 * width).map(|_| draw.next()).collect();
         let y: Vec<f64> = (0..20).map(|_| draw.next()).collect();
-        learner.learn(name, Rows::new(&x, width).unwrap(), Rows::new(&y, 1).unwrap()).unwrap();
+        let rows = TaskRows::new(Rows::new(&x, width).unwrap(), Rows::new(&y, 1).unwrap());
+        learner.learn(name, rows, 1.0).unwrap();
     }
     let html = page_of("wide", &learner);
     assert_whole(&html);
@@ -285,7 +297,6 @@ fn names_stay_names() {
     let html = page(&Subject {
         title: "</title><script>alert(3)</script>",
         learner: &learner,
-        classifier: None,
         features: &["<b>".to_owned(), "</td><script>".to_owned()],
         targets: &["<i>".to_owned()],
     })
@@ -309,13 +320,12 @@ fn other_preferences_and_names_that_do_not_fit() {
     let subject = Subject {
         title: "t",
         learner: &learner,
-        classifier: None,
         features: &names("x", 3),
         targets: &names("y", 1),
     };
     let error = page(&subject).unwrap_err();
     assert!(matches!(error, ReportError::Names { what: "features", expected: 2, found: 3 }));
-    let nothing = Learner::new(Settings::default()).unwrap();
+    let nothing = Learner::new(Problem::squared(), Settings::default()).unwrap();
     assert!(page(&Subject { learner: &nothing, ..subject }).is_err());
 }
 
@@ -323,8 +333,8 @@ fn other_preferences_and_names_that_do_not_fit() {
 fn groups_of_tasks_are_pooled_by_their_shares() {
     let learner = regression(&["a", "b", "c", "d"], 2, 1, MemoryKind::Ledger);
     let pair = Pair::of(&learner, &["a", "b"], &["d"], 20).unwrap();
-    let theta = &learner.model().unwrap().theta;
-    let loss = |name: &str| learner.summary(name).unwrap().loss(theta).unwrap();
+    let theta = &learner.solution().unwrap().theta;
+    let loss = |name: &str| learner.task_summary(name).unwrap().quadratic.loss(theta).unwrap();
     // Tasks of the same size have the same share.
     let mean = f64::midpoint(loss("a"), loss("b"));
     assert!((pair.current.0 - mean).abs() <= 1e-9 * mean);
@@ -341,11 +351,11 @@ fn groups_of_tasks_are_pooled_by_their_shares() {
 
 #[test]
 fn the_front_of_discriminants_is_the_one_the_page_shows() {
-    let classifier = classifier(ClassLoss::Gaussian, MemoryKind::Ledger);
+    let classifier = classifier("gaussian", MemoryKind::Ledger);
     let data = numbers(&page_of_classes(&classifier));
     let first = &data["pairs"][0];
     let name = |side: &str| data["tasks"][first[side].as_u64().unwrap() as usize].as_str().unwrap();
-    let pair = Pair::of(classifier.learner(), &[name("a")], &[name("b")], 49).unwrap();
+    let pair = Pair::of(&classifier, &[name("a")], &[name("b")], 49).unwrap();
     for (place, value) in [pair.current.0, pair.current.1].into_iter().enumerate() {
         assert!((first["current"][place].as_f64().unwrap() - value).abs() <= 1e-5 * value);
     }
@@ -366,7 +376,7 @@ fn groups_that_are_none_are_refused() {
 
 /// Two tasks of one slope, with this noise and these sample weights.
 fn agreeing(settings: Settings, noise: f64, weight: Option<f64>, same: bool) -> Learner {
-    let mut learner = Learner::new(settings).unwrap();
+    let mut learner = Learner::new(Problem::squared(), settings).unwrap();
     let mut draw = Draw(3);
     let mut rows = || -> (Vec<f64>, Vec<f64>) {
         let x: Vec<f64> = (0..40).map(|_| draw.next()).collect();
@@ -378,7 +388,7 @@ fn agreeing(settings: Settings, noise: f64, weight: Option<f64>, same: bool) -> 
         let (x, y) = if same { first.clone() } else { rows() };
         let weights = weight.map(|w| vec![w; 20]);
         let (x, y) = (Rows::new(&x, 2).unwrap(), Rows::new(&y, 1).unwrap());
-        learner.learn_weighted(name, x, y, weights.as_deref(), 1.0).unwrap();
+        learner.learn(name, TaskRows::new(x, y).weighted(weights.as_deref()), 1.0).unwrap();
     }
     learner
 }
@@ -404,17 +414,13 @@ fn what_cannot_be_tested_is_said_in_words() {
     assert!(html.contains("One model fits all tasks") && !html.contains("A dash stands"));
     assert!(!html.contains("They are approximate"));
     let tasks = ["a", "b", "c", "d", "e"];
-    let mut folded = Learner::new(Settings {
-        memory: MemoryKind::Compact,
-        prefer: Preference::Decay(0.5),
-        ..Settings::default()
-    })
-    .unwrap();
+    let (memory, prefer) = (MemoryKind::Compact, Preference::Decay(0.5));
+    let settings = Settings { memory, prefer, ..Settings::default() };
+    let mut folded = Learner::new(Problem::squared(), settings).unwrap();
     for name in tasks {
         let one = regression(&[name], 3, 1, MemoryKind::Ledger);
-        let design = one.design().unwrap().clone();
-        let summary = one.summary(name).unwrap().clone();
-        folded.learn_summarized(name, design, summary, 1.0).unwrap();
+        let summary = one.task_summary(name).unwrap();
+        folded.insert(name, one.design().unwrap(), (**summary).clone(), 1.0).unwrap();
     }
     assert!(folded.is_folded());
     assert!(page_of("folded", &folded).contains("They are approximate"));

@@ -22,13 +22,14 @@
 //! be put away with [`Client::to_bytes`], which is as secret as its rows.
 //!
 //! ```
-//! use pmfcl::federated::{Agreement, Rules, Update};
-//! use pmfcl::{Basis, Design, Rows, Settings};
+//! use pmfcl::federated::{Rules, Update};
+//! use pmfcl::problem::{Agreement, Problem};
+//! use pmfcl::{Basis, Design, Rows, Settings, TaskRows};
 //! use pmfcl_secagg::{Client, Params, Server, SysRng};
 //!
 //! let design = Design::new(Basis::default().fix(&[], 1)?, true);
-//! let agreement = Agreement::values(Settings::default(), 1, design)?;
-//! let params = Params::new(2, 3, agreement.design().width(), 1)?.model(agreement.fingerprint());
+//! let agreement = Agreement::new(Problem::squared(), Settings::default(), design, 1)?;
+//! let params = Params::new(2, 3, agreement.design().width(), 1)?;
 //! let rows = [("east", [1.0, 2.0], [2.1, 3.9]), ("north", [3.0, 4.0], [6.0, 8.1]), ("south", [5.0, 6.0], [9.9, 12.0])];
 //!
 //! let mut server = Server::new("run 7, step 0", params)?;
@@ -43,9 +44,9 @@
 //!     server.collect_shares(&client.share(&roster)?)?;
 //! }
 //! for (client, (name, x, y)) in clients.iter_mut().zip(rows) {
-//!     let own = agreement.summarize(name, 0, Rows::new(&x, 1)?, Rows::new(&y, 1)?)?;
+//!     let own = agreement.summarize(TaskRows::new(Rows::new(&x, 1)?, Rows::new(&y, 1)?))?;
 //!     let inbox = server.inbox(name)?;
-//!     server.collect_masked(&client.masked(&inbox, &own.summary().products())?)?;
+//!     server.collect_masked(&client.masked(&inbox, &own.quadratic.products())?)?;
 //! }
 //! let survivors = server.survivors()?;
 //! for client in &mut clients {
@@ -56,8 +57,8 @@
 //!
 //! // From here on as with any update; the cohort is the client.
 //! let mut register = pmfcl::federated::Server::new(agreement.clone(), Rules::default())?;
-//! register.accept(Update::from_summary(&agreement, "cohort", 0, total.summary()?)?).expect("a sound update");
-//! assert!((register.joint()?.decision(Rows::new(&[7.0], 1)?)?[0] - 14.0).abs() < 0.2);
+//! register.accept(Update::of_quadratic(&agreement, "cohort", 0, total.summary()?)?).expect("a sound update");
+//! assert!((register.joint()?.predict(Rows::new(&[7.0], 1)?)?[0] - 14.0).abs() < 0.2);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!

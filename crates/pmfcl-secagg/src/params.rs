@@ -61,7 +61,8 @@ impl Params {
         Ok(Self { fixed, ..self })
     }
 
-    /// Binds the round to a model: [`Agreement::fingerprint`](pmfcl::federated::Agreement::fingerprint).
+    /// Binds the round to a model, by a number that stands for it: the first eight bytes of
+    /// [`Agreement::digest`](pmfcl::problem::Agreement::digest), big-endian.
     #[must_use]
     pub fn model(self, fingerprint: u64) -> Self {
         Self { model: fingerprint, ..self }

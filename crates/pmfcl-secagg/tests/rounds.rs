@@ -2,9 +2,10 @@
 
 mod support;
 
-use pmfcl::federated::{Agreement, Receipt, Rules, Server, Update};
+use pmfcl::federated::{Receipt, Rules, Server, Update};
+use pmfcl::problem::Agreement;
 use pmfcl::summary::Products;
-use pmfcl::{Learner, Rows};
+use pmfcl::{Basis, Design, Labels, Learner, Problem, Rows, Settings, TaskRows};
 use pmfcl_oracle::{Draw, conditioned};
 use pmfcl_secagg::{Error, FixedPoint, Params, Total};
 use support::{Gone, Table, agreement, name, round, tables};
@@ -15,20 +16,32 @@ fn products(agreement: &Agreement, tables: &[Table]) -> Vec<Products> {
     tables.iter().map(|t| t.summary(agreement).products()).collect()
 }
 
+/// The number that binds a round to an agreement.
+fn number_of(agreement: &Agreement) -> u64 {
+    agreement.digest().0[..8].iter().fold(0, |number, byte| number << 8 | u64::from(*byte))
+}
+
+/// Values, or scores of classes.
+fn outputs(learner: &Learner, x: Rows<'_>) -> Vec<f64> {
+    if learner.problem().predicts_classes() { learner.scores(x) } else { learner.predict(x) }
+        .unwrap()
+}
+
 /// Predictions of the model a federated server makes of a secure sum.
 fn predicted(agreement: &Agreement, total: &Total, x: Rows<'_>) -> Vec<f64> {
     let mut server = Server::new(agreement.clone(), Rules::default()).unwrap();
-    let update = Update::from_summary(agreement, "cohort", 0, total.summary().unwrap()).unwrap();
+    let update = Update::of_quadratic(agreement, "cohort", 0, total.summary().unwrap()).unwrap();
     assert_eq!(server.accept_bytes(&update.to_bytes()), Ok(Receipt::Accepted));
-    server.joint().unwrap().decision(x).unwrap()
+    outputs(&server.joint().unwrap(), x)
 }
 
 /// Predictions of the same rows learned in one place.
 fn pooled(agreement: &Agreement, all: &Table) -> Vec<f64> {
-    let pmfcl::federated::Goal::Values { settings, .. } = agreement.goal() else { unreachable!() };
-    let mut learner = Learner::new(settings.clone()).unwrap();
-    learner.learn("all", all.rows(), Rows::new(&all.y, 1).unwrap()).unwrap();
-    learner.predict(all.rows()).unwrap()
+    let (problem, settings) = (agreement.problem().clone(), agreement.settings().clone());
+    let mut learner = Learner::new(problem, settings).unwrap();
+    let rows = TaskRows::new(all.rows(), Rows::new(&all.y, 1).unwrap());
+    learner.learn("all", rows, 1.0).unwrap();
+    outputs(&learner, all.rows())
 }
 
 /// Largest difference, in standard deviations of the second.
@@ -52,7 +65,7 @@ fn the_model_is_that_of_pooled_rows_whoever_drops_out_when() {
     let agreement = agreement(D);
     let tables = tables(7, D, 3);
     let inputs = products(&agreement, &tables);
-    let params = Params::new(4, 7, D + 1, 1).unwrap().model(agreement.fingerprint());
+    let params = Params::new(4, 7, D + 1, 1).unwrap().model(number_of(&agreement));
     let all = [Never; 7];
     let with = |changes: &[(usize, Gone)]| {
         let mut gone = all;
@@ -117,44 +130,40 @@ fn below_the_threshold_there_is_an_error_and_no_sum() {
 
 #[test]
 fn classes_are_counted_and_told_apart_as_with_pooled_rows() {
-    use pmfcl::{Basis, ClassLoss, Classifier, ClassifierSettings, Design, Labels};
     let mut draw = Draw::new(8);
     let names = ["a", "b", "c"];
     let labelled =
         |all: &[usize]| Labels::new(&all.iter().map(|k| names[*k]).collect::<Vec<&str>>());
-    for loss in [ClassLoss::Gaussian, ClassLoss::Squared] {
-        let settings = ClassifierSettings {
-            loss,
-            classes: Some(names.map(str::to_owned).to_vec()),
-            ..ClassifierSettings::default()
-        };
+    for loss in ["gaussian", "squared"] {
+        let classes = pmfcl::ClassList::Fixed(names.map(str::to_owned).to_vec());
+        let problem = Problem::parse(loss, Some(classes)).unwrap();
+        let settings = Settings::default();
         let design = Design::new(Basis::default().fix(&[], 3).unwrap(), settings.intercept);
-        let agreement = Agreement::classes(settings.clone(), design).unwrap();
+        let agreement = Agreement::new(problem.clone(), settings.clone(), design, 1).unwrap();
         let width = agreement.design().width();
         let params = Params::new(3, 4, width, 3).unwrap();
         let (mut x, mut y, mut inputs) = (Vec::new(), Vec::new(), Vec::new());
         for i in 0..4 {
-            let own: Vec<usize> = (0..30 + 20 * i).map(|_| draw.below(3)).collect();
-            let rows: Vec<f64> = own
+            let own_classes: Vec<usize> = (0..30 + 20 * i).map(|_| draw.below(3)).collect();
+            let rows: Vec<f64> = own_classes
                 .iter()
                 .flat_map(|k| (0..3).map(|j| if j == *k { 2.0 } else { 0.0 }).collect::<Vec<f64>>())
                 .map(|mean| mean + draw.normal())
                 .collect();
-            let labels = labelled(&own);
-            let update =
-                agreement.summarize_labels("x", 0, Rows::new(&rows, 3).unwrap(), &labels).unwrap();
-            inputs.push(update.summary().products());
+            let labels = labelled(&own_classes);
+            let own = TaskRows::new(Rows::new(&rows, 3).unwrap(), &labels);
+            inputs.push(agreement.summarize(own).unwrap().quadratic.products());
             x.extend(rows);
-            y.extend(own);
+            y.extend(own_classes);
         }
         let total = round(params, &inputs, &[Gone::Never; 4], 9).unwrap();
         let counts = names.iter().enumerate().map(|(k, _)| y.iter().filter(|v| **v == k).count());
         assert!(total.products.y.iter().zip(counts).all(|(a, b)| (a - b as f64).abs() < 1e-9));
         let x = Rows::new(&x, 3).unwrap();
-        let mut joint = Classifier::new(settings).unwrap();
-        joint.learn("all", x, &labelled(&y)).unwrap();
-        let gap = apart(&predicted(&agreement, &total, x), &joint.decision(x).unwrap());
-        assert!(gap <= 1e-9, "{loss:?}: {gap}");
+        let mut joint = Learner::new(problem, settings).unwrap();
+        joint.learn("all", TaskRows::new(x, &labelled(&y)), 1.0).unwrap();
+        let gap = apart(&predicted(&agreement, &total, x), &outputs(&joint, x));
+        assert!(gap <= 1e-9, "{loss}: {gap}");
     }
 }
 

@@ -11,9 +11,7 @@
 use std::path::Path;
 use std::time::Instant;
 
-use pmfcl::loss::logistic::{
-    Curvature, Fit, LabelledRows, Objective, expand, fit, fit_to, least_loss,
-};
+use pmfcl::problem::logistic::{Curvature, Minimum, Objective, OneTask};
 use pmfcl::{Basis, Design, Penalty, Rows, Summary, Theta, solve};
 
 /// Uniform and normal numbers from a seed (splitmix64, Box and Muller).
@@ -109,32 +107,22 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut penalty = vec![1.0; d + 1];
     penalty[0] = 0.0;
     let rows = |t: usize| {
-        Ok::<_, pmfcl::Error>(LabelledRows {
-            x: Rows::new(&x[t * n * d..(t + 1) * n * d], d)?,
-            labels: &y[t * n..(t + 1) * n],
-            weights: None,
-        })
+        let (x, y) = (&x[t * n * d..(t + 1) * n * d], &y[t * n..(t + 1) * n]);
+        OneTask::new(&design, Rows::new(x, d)?, (y, classes), None, threads)
     };
 
     println!("what,tolerance or task,wall,processor,steps,gradient,loss");
     for tolerance in [1e-4, 1e-6, 1e-8, 1e-10] {
-        let problem = Objective {
-            design: &design,
-            task: rows(0)?,
-            classes,
-            scale: 1.0,
-            past: None,
-            penalty: &penalty,
-        };
+        let objective = Objective { scale: 1.0, past: None, penalty: &penalty };
         let mut best = (f64::INFINITY, f64::INFINITY);
-        let mut found = fit_to(&problem, None, tolerance, threads)?;
+        let mut found = rows(0)?.minimize_to(&objective, None, tolerance)?;
         for _ in 0..3 {
             let clock = Clock::start();
-            found = fit_to(&problem, None, tolerance, threads)?;
+            found = rows(0)?.minimize_to(&objective, None, tolerance)?;
             let (wall, processor) = clock.read();
             best = (best.0.min(wall), best.1.min(processor));
         }
-        let Fit { iterations, gradient, loss, .. } = found;
+        let Minimum { iterations, gradient, loss, .. } = found;
         let (wall, processor) = best;
         println!(
             "single,{tolerance:e},{wall:.4},{processor:.4},{iterations},{gradient:.2e},{loss:.6}"
@@ -149,18 +137,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             let clock = Clock::start();
             let share = if sequential { 1.0 } else { 1.0 / tasks as f64 };
             let share: Vec<f64> = penalty.iter().map(|p| p * share).collect();
-            let task = rows(t)?;
-            let problem = Objective {
-                design: &design,
-                task,
-                classes,
-                scale: 1.0,
-                past: past.as_ref().filter(|_| sequential),
-                penalty: &share,
-            };
-            let found = fit(&problem, start.as_ref(), threads)?;
+            let mut task = rows(t)?;
+            let past_quadratic = past.as_ref().filter(|_| sequential);
+            let objective = Objective { scale: 1.0, past: past_quadratic, penalty: &share };
+            let found = task.minimize(&objective, start.as_ref())?;
             let curvature = if sequential { Curvature::Blend } else { Curvature::Sharp };
-            let part = expand(&design, task, classes, &found.theta, curvature, threads)?.summary;
+            let part = task.expand(&found.theta, curvature)?;
             past = Some(match past {
                 Some(past) => past.merge(&part)?,
                 None => part,
@@ -169,10 +151,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 solve(past, true, Penalty::new(1.0 / past.n(), false)?, None)?;
             }
             let (wall, processor) = clock.read();
-            let Fit { iterations, gradient, loss, theta, .. } = found;
+            let Minimum { iterations, gradient, loss, theta, .. } = found;
             println!("{name},{t},{wall:.4},{processor:.4},{iterations},{gradient:.2e},{loss:.6}");
             let clock = Clock::start();
-            let least = least_loss(&design, task, classes, Some(&theta), threads)?;
+            let least = task.least_loss(Some(&theta))?;
             own += clock.read().0;
             assert!(least.value <= loss, "{least:?}");
             start = Some(theta);

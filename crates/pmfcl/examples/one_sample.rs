@@ -2,9 +2,10 @@
 //!
 //! `cargo run -p pmfcl --example one_sample`
 
-use pmfcl::federated::{Agreement, Refused, Rules, Server, Update};
+use pmfcl::federated::{Refused, Rules, Server, Update};
+use pmfcl::problem::Agreement;
 use pmfcl::summary::Products;
-use pmfcl::{Basis, Design, Error, Rows, Settings};
+use pmfcl::{Basis, Design, Error, Problem, Rows, Settings, TaskRows};
 
 /// Far above any upload here.
 const MOST: usize = 1 << 20;
@@ -22,13 +23,13 @@ fn the_row(sums: &Products) -> (Vec<f64>, Vec<f64>) {
 
 /// The row and the target behind an upload of one row.
 pub(crate) fn one_row(bytes: &[u8]) -> Result<(Vec<f64>, Vec<f64>), Refused> {
-    Ok(the_row(&Update::from_bytes(bytes, MOST)?.summary().products()))
+    Ok(the_row(&Update::from_bytes(bytes, MOST)?.task().quadratic.products()))
 }
 
 /// The row by which a later upload differs from an earlier one.
 pub(crate) fn row_between(before: &[u8], after: &[u8]) -> Result<(Vec<f64>, Vec<f64>), Refused> {
-    let before = Update::from_bytes(before, MOST)?.summary().products();
-    let mut sums = Update::from_bytes(after, MOST)?.summary().products();
+    let before = Update::from_bytes(before, MOST)?.task().quadratic.products();
+    let mut sums = Update::from_bytes(after, MOST)?.task().quadratic.products();
     sums.xx.iter_mut().zip(&before.xx).for_each(|(a, b)| *a -= b);
     sums.xy.iter_mut().zip(&before.xy).for_each(|(a, b)| *a -= b);
     Ok(the_row(&sums))
@@ -36,7 +37,7 @@ pub(crate) fn row_between(before: &[u8], after: &[u8]) -> Result<(Vec<f64>, Vec<
 
 /// A basis of the space the design rows span, in reduced echelon form: the rows of `XᵀX` span the same.
 pub(crate) fn row_space(bytes: &[u8]) -> Result<Vec<Vec<f64>>, Refused> {
-    let sums = Update::from_bytes(bytes, MOST)?.summary().products();
+    let sums = Update::from_bytes(bytes, MOST)?.task().quadratic.products();
     let m = sums.features;
     let mut rows: Vec<Vec<f64>> =
         (0..m).map(|i| (0..m).map(|j| cell(&sums, i, j)).collect()).collect();
@@ -62,14 +63,13 @@ pub(crate) fn row_space(bytes: &[u8]) -> Result<Vec<Vec<f64>>, Refused> {
 /// An agreement on `columns` features, one target and an intercept.
 pub(crate) fn agreement(columns: usize) -> Result<Agreement, Error> {
     let design = Design::new(Basis::default().fix(&[], columns)?, true);
-    Agreement::values(Settings::default(), 1, design)
+    Agreement::new(Problem::squared(), Settings::default(), design, 1)
 }
 
 /// The bytes a client sends for its rows.
 pub(crate) fn upload(columns: usize, step: u64, x: &[f64], y: &[f64]) -> Result<Vec<u8>, Error> {
-    let update =
-        agreement(columns)?.summarize("clinic", step, Rows::new(x, columns)?, Rows::new(y, 1)?)?;
-    Ok(update.to_bytes())
+    let rows = TaskRows::new(Rows::new(x, columns)?, Rows::new(y, 1)?);
+    Ok(Update::of_rows(&agreement(columns)?, "clinic", step, rows)?.to_bytes())
 }
 
 /// What is printed.

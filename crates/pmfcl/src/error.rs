@@ -24,11 +24,14 @@ pub enum Error {
         value: f64,
     },
     /// Two shapes that must agree do not.
-    #[error("{what} has {found} {unit}, but {expected} were expected")]
+    #[error(
+        "{what} has {}, but {expected} {} expected",
+        counted(*found, unit), if *expected == 1 { "was" } else { "were" }
+    )]
     Shape {
-        /// What was given.
+        /// What was given: one thing, such as `"the target table"` or `"the list of labels"`.
         what: &'static str,
-        /// `"columns"`, `"rows"`, `"numbers"`…
+        /// What is counted, as a plural that ends in s: `"columns"`, `"rows"`, `"numbers"`…
         unit: &'static str,
         /// What would have been right.
         expected: usize,
@@ -37,8 +40,9 @@ pub enum Error {
     },
     /// A table of parameters whose rows and columns are not those of the design and the targets.
     #[error(
-        "{what} has {} rows × {} columns, but {} rows × {} columns were expected{}",
-        found[0], found[1], expected[0], expected[1],
+        "{what} has {} × {}, but {} × {} were expected{}",
+        counted(found[0], "rows"), counted(found[1], "columns"),
+        counted(expected[0], "rows"), counted(expected[1], "columns"),
         if found[0] == expected[1] && found[1] == expected[0] { ": transpose it" } else { "" }
     )]
     TableShape {
@@ -87,6 +91,14 @@ pub enum Error {
         /// The allowed range in words.
         must: &'static str,
     },
+    /// A text that names no setting.
+    #[error("`{value}` is none of {expected}")]
+    SettingName {
+        /// The text.
+        value: String,
+        /// What may be written.
+        expected: &'static str,
+    },
     /// Squares or sums left the range of double precision.
     #[error(
         "column {column} overflows double precision when squared and summed: rescale it (the qr accumulator reaches further than gram)"
@@ -123,6 +135,20 @@ pub enum Error {
         /// The classes there are, abbreviated.
         known: String,
     },
+    /// A target that the loss does not allow.
+    #[error(
+        "target {column} of row {row} is {value}: it must be {must}; correct or drop the row, or use another loss"
+    )]
+    Target {
+        /// Row, counted from 0.
+        row: u64,
+        /// Target, counted from 0.
+        column: usize,
+        /// The offending value.
+        value: f64,
+        /// What is allowed.
+        must: &'static str,
+    },
     /// A preference that is no point of the simplex.
     #[error("preference: {reason}")]
     Preference {
@@ -143,19 +169,19 @@ pub enum Error {
         /// Why not, and what would make it possible.
         reason: String,
     },
-    /// The operation needs summaries that a model file has not handed over yet.
+    /// The operation needs summaries that are still in a model file.
     #[error(
-        "{operation} needs the summaries of all tasks, and {missing} of them are not loaded: supply them first"
+        "{operation} needs the summaries of all tasks, and {missing} of them are not loaded: load them first"
     )]
-    Away {
+    Unloaded {
         /// What was asked.
         operation: &'static str,
         /// How many tasks' summaries are elsewhere.
         missing: usize,
     },
-    /// Parts that do not make up a learner.
-    #[error("the parts do not fit together: {reason}")]
-    Parts {
+    /// A state that is not one of a learner.
+    #[error("the parts of the model do not fit together: {reason}")]
+    State {
         /// Which, and why.
         reason: String,
     },
@@ -184,17 +210,36 @@ pub enum Error {
         /// Which budget, and the least that is possible.
         reason: String,
     },
+    /// An executor of passes was told to stop, for instance by Ctrl-C.
+    #[error("interrupted before the end: nothing was changed")]
+    Interrupted,
     /// The basis refused its spec or a row.
     #[error(transparent)]
     Basis(#[from] BasisError),
 }
 
 impl Error {
+    /// The same error of a row that `rows` others come before.
+    #[must_use]
+    pub fn in_later_rows(self, rows: u64) -> Self {
+        self.shifted(rows)
+    }
+
     /// The same error with its row number counted from `rows` further up.
     pub(crate) fn shifted(self, rows: u64) -> Self {
         match self {
             Error::NotFinite { what, row, column, value } => {
                 Error::NotFinite { what, row: row + rows, column, value }
+            }
+            Error::Target { row, column, value, must } => {
+                Error::Target { row: row + rows, column, value, must }
+            }
+            Error::UnknownClass { label, row, known } => {
+                Error::UnknownClass { label, row: row + rows, known }
+            }
+            Error::Weight { what: ROW_WEIGHT, at, value } => {
+                let at = at.parse().map_or(at, |row: u64| (row + rows).to_string());
+                Error::Weight { what: ROW_WEIGHT, at, value }
             }
             Error::Basis(error) => Error::Basis(error.shifted(rows as usize)),
             other => other,
@@ -202,20 +247,17 @@ impl Error {
     }
 }
 
-impl Error {
-    /// The same error of rows `parity, parity + 2, parity + 4, …`.
-    pub(crate) fn interleaved(self, parity: u64) -> Self {
-        match self {
-            Error::NotFinite { what, row, column, value } => {
-                Error::NotFinite { what, row: 2 * row + parity, column, value }
-            }
-            other => other,
-        }
-    }
-}
+/// What [`Error::Weight`] is about where it is the weight of a row.
+pub(crate) const ROW_WEIGHT: &str = "sample weight of row";
 
 /// Results of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// `1 row`, `2 rows`: a count with its unit, which is given as a plural.
+fn counted(count: usize, unit: &str) -> String {
+    let unit = if count == 1 { unit.strip_suffix('s').unwrap_or(unit) } else { unit };
+    format!("{count} {unit}")
+}
 
 /// `a, b, c and 7 more`, for messages that list task names.
 pub(crate) fn listing<'a>(names: impl ExactSizeIterator<Item = &'a str>) -> String {

@@ -1,29 +1,32 @@
 //! Continual learning that equals joint training.
 //!
-//! Every task is boiled down to a [`Summary`]; summaries merge; the merged one is solved. Data flows one
-//! way, and each stage is one module:
+//! Every task is reduced to a [`TaskSummary`]; summaries merge; the merged one is solved. Data flows one way, and each stage is one
+//! module:
 //!
 //! ```text
-//! rows ──read──▶ Rows ──map──▶ design ──summarize──▶ Summary ──merge──▶ Summary ──solve──▶ Model ──report──▶
+//! rows ──read──▶ Rows ──map──▶ design ──summarize──▶ TaskSummary ──merge──▶ Pool ──solve──▶ Solution ──report──▶
 //! ```
 //!
 //! | stage | module | principal type |
 //! | --- | --- | --- |
-//! | read | | [`Rows`] |
-//! | map | [`basis`] | [`Basis`], [`Map`] |
+//! | read | | [`Rows`], [`TaskRows`] |
+//! | map | [`basis`] | [`Basis`], [`Design`] |
 //! | summarize, merge | [`summary`] | [`Summary`], [`Summarizer`] |
-//! | solve | [`mod@solve`] | [`Model`], [`Penalty`] |
-//! | all of it, task after task | [`learner`], [`loss`] | [`Learner`], [`Loss`] |
+//! | solve | [`mod@solve`] | [`Solution`], [`Penalty`] |
+//! | what is predicted, and by which loss | [`problem`], [`loss`] | [`Problem`], [`TaskSummary`] |
+//! | all of it, task after task | [`learner`], [`settings`] | [`Learner`], [`Settings`] |
 //! | the same between clients | [`federated`] | [`federated::Server`] |
 //! | with differential privacy, behind the feature `private` | `private` | `private::Released` |
 //! | report | [`report`], [`pareto`] | |
 //!
 //! ```
-//! use pmfcl::{Learner, Rows, Settings};
+//! use pmfcl::{Learner, Problem, Rows, Settings, TaskRows};
 //!
-//! let mut learner = Learner::new(Settings::default())?;
-//! learner.learn("spring", Rows::new(&[1.0, 2.0, 3.0], 1)?, Rows::new(&[2.0, 4.1, 5.9], 1)?)?;
-//! learner.learn("summer", Rows::new(&[4.0, 5.0], 1)?, Rows::new(&[8.1, 9.9], 1)?)?;
+//! let mut learner = Learner::new(Problem::squared(), Settings::default())?;
+//! let spring = TaskRows::new(Rows::new(&[1.0, 2.0, 3.0], 1)?, Rows::new(&[2.0, 4.1, 5.9], 1)?);
+//! let summer = TaskRows::new(Rows::new(&[4.0, 5.0], 1)?, Rows::new(&[8.1, 9.9], 1)?);
+//! learner.learn("spring", spring, 1.0)?;
+//! learner.learn("summer", summer, 1.0)?;
 //!
 //! let predicted = learner.predict(Rows::new(&[6.0], 1)?)?;
 //! assert!((predicted[0] - 12.0).abs() < 0.2);
@@ -37,29 +40,32 @@
 #![warn(clippy::unwrap_used)]
 
 pub mod basis;
-pub mod classify;
 mod error;
 pub mod federated;
 mod kernel;
+mod labels;
 pub mod learner;
 pub mod loss;
 pub mod pareto;
 #[cfg(feature = "private")]
 pub mod private;
+pub mod problem;
 pub mod report;
 mod rows;
+pub mod settings;
 pub mod solve;
 pub mod summary;
 mod theta;
 
-pub use basis::{Basis, Map, Parts};
-pub use classify::{ClassLoss, Classifier, ClassifierSettings, Labels};
+pub use basis::{Basis, Design, Map, Parts};
 pub use error::{Error, Result};
-pub use learner::{Learner, MemoryKind, Preference, Ridge, Settings, TaskReport};
-pub use loss::{Loss, Point, Squared};
-pub use rows::Rows;
-pub use solve::{Model, Outcome, Penalty, solve};
-pub use summary::{Accumulator, Design, Summarizer, Summary};
+pub use labels::{Classes, Label, Labels};
+pub use learner::{Learner, TaskReport};
+pub use problem::{ClassList, Problem, TaskSummary};
+pub use rows::{Rows, Targets, TaskRows};
+pub use settings::{MemoryKind, Preference, Ridge, Settings};
+pub use solve::{Outcome, Penalty, Solution, solve};
+pub use summary::{Accumulator, Summarizer, Summary};
 pub use theta::Theta;
 
 /// The README's example runs as a test.

@@ -1,6 +1,6 @@
 //! Stage 1, **read**: a borrowed table of numbers, the only matrix in the public interface.
 
-use crate::error::{Error, Result};
+use crate::error::{Error, ROW_WEIGHT, Result};
 
 /// Numbers as they lie in the caller's memory.
 #[derive(Debug, Clone, Copy)]
@@ -140,6 +140,138 @@ impl<'a> Rows<'a> {
         }?;
         let (row, column) = (at / self.width, at % self.width);
         Some((row, column, self.get(row, column)))
+    }
+}
+
+/// What the rows of a task are to predict.
+#[derive(Debug, Clone, Copy)]
+pub enum Targets<'a> {
+    /// Numbers, one column for each target.
+    Values(Rows<'a>),
+    /// A class for each row.
+    Classes {
+        /// The class of each row, as a position in `names`.
+        codes: &'a [u32],
+        /// Names of the classes; some may have no row.
+        names: &'a [String],
+    },
+}
+
+impl<'a> From<Rows<'a>> for Targets<'a> {
+    fn from(values: Rows<'a>) -> Self {
+        Self::Values(values)
+    }
+}
+
+impl<'a> Targets<'a> {
+    /// Number of rows.
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Values(values) => values.len(),
+            Self::Classes { codes, .. } => codes.len(),
+        }
+    }
+
+    /// Whether there are no rows.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Rows `from .. to`.
+    #[must_use]
+    pub fn slice(&self, from: usize, to: usize) -> Targets<'a> {
+        match *self {
+            Self::Values(values) => Self::Values(values.slice(from, to)),
+            Self::Classes { codes, names } => Self::Classes { codes: &codes[from..to], names },
+        }
+    }
+}
+
+/// The rows of a task: inputs, what they are to predict, and sample weights.
+///
+/// ```
+/// use pmfcl::{Labels, Rows, TaskRows};
+/// let x = Rows::new(&[1.0, 2.0, 3.0], 1)?;
+/// let values = TaskRows::new(x, Rows::new(&[2.0, 4.1, 5.9], 1)?);
+/// let labels = Labels::new(&["low", "low", "high"]);
+/// let classes = TaskRows::new(x, &labels).weighted(&[1.0, 1.0, 2.0]);
+/// assert_eq!(values.len(), classes.len());
+/// # Ok::<(), pmfcl::Error>(())
+/// ```
+#[derive(Debug, Clone, Copy)]
+pub struct TaskRows<'a> {
+    /// Inputs.
+    pub x: Rows<'a>,
+    /// What they are to predict.
+    pub y: Targets<'a>,
+    /// Sample weights, 1 where there are none; 3 counts as three copies of the row.
+    pub weights: Option<&'a [f64]>,
+}
+
+impl<'a> TaskRows<'a> {
+    /// Rows without sample weights.
+    pub fn new(x: Rows<'a>, y: impl Into<Targets<'a>>) -> Self {
+        Self { x, y: y.into(), weights: None }
+    }
+
+    /// The same rows with sample weights.
+    #[must_use]
+    pub fn weighted(self, weights: impl Into<Option<&'a [f64]>>) -> Self {
+        Self { weights: weights.into(), ..self }
+    }
+
+    /// Number of rows.
+    pub fn len(&self) -> usize {
+        self.x.len()
+    }
+
+    /// Whether there are no rows.
+    pub fn is_empty(&self) -> bool {
+        self.x.is_empty()
+    }
+
+    /// Rows `from .. to`.
+    #[must_use]
+    pub fn slice(&self, from: usize, to: usize) -> TaskRows<'a> {
+        Self {
+            x: self.x.slice(from, to),
+            y: self.y.slice(from, to),
+            weights: self.weights.map(|w| &w[from..to]),
+        }
+    }
+
+    /// One target and one weight for each row, weights positive, codes within the names.
+    pub(crate) fn check(&self) -> Result<()> {
+        let shape = |what, unit, expected: usize, found: usize| {
+            if expected == found {
+                Ok(())
+            } else {
+                Err(Error::Shape { what, unit, expected, found })
+            }
+        };
+        match self.y {
+            Targets::Values(values) => {
+                shape("the target table", "rows", self.x.len(), values.len())?;
+            }
+            Targets::Classes { codes, names } => {
+                shape("the list of labels", "rows", self.x.len(), codes.len())?;
+                if let Some(code) = codes.iter().find(|&&c| c as usize >= names.len()) {
+                    return Err(Error::Range {
+                        what: "a class code",
+                        value: f64::from(*code),
+                        must: "below the number of class names",
+                    });
+                }
+            }
+        }
+        let Some(weights) = self.weights else { return Ok(()) };
+        shape("the list of sample weights", "numbers", self.x.len(), weights.len())?;
+        match weights.iter().position(|&w| !(w > 0.0 && w.is_finite())) {
+            Some(i) => {
+                Err(Error::Weight { what: ROW_WEIGHT, at: i.to_string(), value: weights[i] })
+            }
+            None => Ok(()),
+        }
     }
 }
 

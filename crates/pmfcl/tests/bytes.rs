@@ -25,7 +25,7 @@ fn crc(bytes: &[u8]) -> u32 {
     !c
 }
 
-/// Bytes with a valid check number around any content.
+/// Bytes with a valid checksum around any content.
 fn craft(m: u32, p: u32, n: f64, pivots: &[u32], numbers: &[f64]) -> Vec<u8> {
     let mut out = b"PMFS\x01\0\0\0".to_vec();
     for size in [m, p, pivots.len() as u32] {
@@ -172,7 +172,7 @@ proptest! {
         prop_assert!(Summary::from_bytes(&bytes).is_err());
     }
 
-    /// A right beginning and a right check number around noise: only the inner checks are left.
+    /// A right beginning and a right checksum around noise: only the inner checks are left.
     #[test]
     fn sealed_noise_never_panics(
         m in prop_oneof![1u32..5, any::<u32>()], p in prop_oneof![1u32..3, any::<u32>()],

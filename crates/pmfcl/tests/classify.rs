@@ -1,9 +1,10 @@
 //! Squared and gaussian classification: right answers, and the same ones whatever the order, the split,
 //! the merge or the removal.
 
-use pmfcl::classify::{Shrinkage, Temperature};
+use pmfcl::problem::{Gaussian, Shrinkage, Temperature};
 use pmfcl::{
-    ClassLoss, Classifier, ClassifierSettings, Error, Labels, MemoryKind, Preference, Ridge, Rows,
+    ClassList, Error, Labels, Learner, MemoryKind, Preference, Problem, Ridge, Rows, Settings,
+    TaskRows, Theta,
 };
 use serde_json::Value;
 
@@ -35,21 +36,30 @@ fn data(rows: usize, classes: &[&'static str], seed: u64) -> Data {
     Data { x, y }
 }
 
-fn settings(loss: ClassLoss) -> ClassifierSettings {
-    ClassifierSettings {
-        loss,
-        ridge: Ridge::Fixed(1e-3),
-        threads: 1,
-        ..ClassifierSettings::default()
-    }
+fn squared() -> Problem {
+    Problem::parse("squared", Some(ClassList::Open)).unwrap()
 }
 
-fn learned(settings: &ClassifierSettings, tasks: &[(&str, &Data)]) -> Classifier {
-    let mut model = Classifier::new(settings.clone()).unwrap();
+fn settings() -> Settings {
+    Settings { ridge: Ridge::Fixed(1e-3), threads: 1, ..Settings::default() }
+}
+
+fn learned(problem: &Problem, settings: &Settings, tasks: &[(&str, &Data)]) -> Learner {
+    let mut model = Learner::new(problem.clone(), settings.clone()).unwrap();
     for (name, task) in tasks {
-        model.learn(name, Rows::new(&task.x, D).unwrap(), &Labels::new(&task.y)).unwrap();
+        let labels = Labels::new(&task.y);
+        model.learn(name, TaskRows::new(Rows::new(&task.x, D).unwrap(), &labels), 1.0).unwrap();
     }
     model
+}
+
+/// The parameters, columns in the order of the classes.
+fn theta(model: &Learner) -> Theta {
+    model.parameters().unwrap().theta
+}
+
+fn fact(model: &Learner, name: &str) -> f64 {
+    model.facts().unwrap().into_iter().find(|(fact, _)| *fact == name).unwrap().1
 }
 
 fn joined(parts: &[&Data]) -> Data {
@@ -61,17 +71,17 @@ fn joined(parts: &[&Data]) -> Data {
 
 /// Same classes, and parameters and probabilities the same to 1e-9: QR passes over at most five merges
 /// on data of condition 1e3.
-fn assert_same(a: &Classifier, b: &Classifier, what: &str) {
+fn assert_same(a: &Learner, b: &Learner, what: &str) {
     assert_eq!(a.classes(), b.classes(), "{what}");
-    let (ta, tb) = (&a.model().unwrap().theta, &b.model().unwrap().theta);
-    assert!(ta.distance(tb) <= 1e-9 * ta.norm(), "{what}: {ta:?} against {tb:?}");
+    let (ta, tb) = (theta(a), theta(b));
+    assert!(ta.distance(&tb) <= 1e-9 * ta.norm(), "{what}: {ta:?} against {tb:?}");
     let probe = data(30, &["a", "b", "c"], 99);
     let probe = Rows::new(&probe.x, D).unwrap();
-    let (pa, pb) = (a.predict_proba(probe).unwrap(), b.predict_proba(probe).unwrap());
+    let (pa, pb) = (a.probabilities(probe).unwrap(), b.probabilities(probe).unwrap());
     for (i, (u, v)) in pa.iter().zip(&pb).enumerate() {
         assert!((u - v).abs() <= 1e-9, "{what}, cell {i}: {u} against {v}");
     }
-    assert_eq!(a.predict(probe).unwrap(), b.predict(probe).unwrap(), "{what}");
+    assert_eq!(a.predict_classes(probe).unwrap(), b.predict_classes(probe).unwrap(), "{what}");
 }
 
 #[test]
@@ -82,24 +92,24 @@ fn golden_discriminants_are_the_oracles_up_to_a_common_shift() {
         let row = |r: &Value| r.as_array().unwrap().iter().map(|c| c.as_f64().unwrap()).collect();
         v.as_array().unwrap().iter().map(row).collect()
     };
-    let (x, theta) = (table(&golden["X"]), table(&golden["theta"]));
+    let (x, oracle) = (table(&golden["X"]), table(&golden["theta"]));
     let y: Vec<u64> = golden["y"].as_array().unwrap().iter().map(|v| v.as_u64().unwrap()).collect();
     let shrink = golden["shrink"].as_f64().unwrap();
-    let mut model = Classifier::new(ClassifierSettings {
-        shrinkage: Shrinkage::Ridge(shrink),
-        ..settings(ClassLoss::Gaussian)
-    })
-    .unwrap();
+    let shrinkage = Shrinkage::Ridge(shrink);
+    let problem = Problem::Gaussian(Gaussian { shrinkage, ..Gaussian::default() });
+    let mut model = Learner::new(problem, settings()).unwrap();
     let d = x[0].len();
     for (t, (x, y)) in x.chunks(20).zip(y.chunks(20)).enumerate() {
         let cells = x.concat();
-        model.learn(&t.to_string(), Rows::new(&cells, d).unwrap(), &Labels::new(y)).unwrap();
+        let labels = Labels::new(y);
+        let rows = TaskRows::new(Rows::new(&cells, d).unwrap(), &labels);
+        model.learn(&t.to_string(), rows, 1.0).unwrap();
     }
-    let ours = &model.model().unwrap().theta;
+    let ours = theta(&model);
     // The oracle's last row is the intercept, ours the first; class 0 fixes the common shift.
     for (theirs, row) in (0..d).map(|j| (j, j + 1)).chain([(d, 0)]) {
         for k in 1..3 {
-            let expected = theta[theirs][k] - theta[theirs][0];
+            let expected = oracle[theirs][k] - oracle[theirs][0];
             let found = ours.column(k)[row] - ours.column(0)[row];
             assert!((found - expected).abs() <= 1e-9 * expected.abs().max(1.0), "{row}, {k}");
         }
@@ -184,12 +194,9 @@ fn gaussian_probabilities_are_those_of_brute_force() {
     let (one, two) = (data(40, &["a", "b"], 1), data(25, &["b", "c"], 2));
     let probe = data(50, &["a", "b", "c"], 3);
     for s in [0.0, 0.1, 1.0] {
-        let with = ClassifierSettings {
-            shrinkage: Shrinkage::Diagonal(s),
-            ..settings(ClassLoss::Gaussian)
-        };
-        let model = learned(&with, &[("1", &one), ("2", &two)]);
-        let ours = model.predict_proba(Rows::new(&probe.x, D).unwrap()).unwrap();
+        let with = Gaussian { shrinkage: Shrinkage::Diagonal(s), ..Gaussian::default() };
+        let model = learned(&Problem::Gaussian(with), &settings(), &[("1", &one), ("2", &two)]);
+        let ours = model.probabilities(Rows::new(&probe.x, D).unwrap()).unwrap();
         let theirs = brute_force_proba(&joined(&[&one, &two]), &probe.x, s);
         for (a, b) in ours.iter().zip(&theirs) {
             assert!((a - b).abs() <= 1e-9, "s = {s}: {a} against {b}");
@@ -202,37 +209,37 @@ fn gaussian_probabilities_are_those_of_brute_force() {
 #[test]
 fn order_split_merge_removal_and_late_classes_change_nothing() {
     let (a, b, c) = (data(40, &["a", "b"], 1), data(30, &["c"], 2), data(50, &["b", "c", "a"], 3));
-    for loss in [ClassLoss::Squared, ClassLoss::Gaussian] {
+    for problem in [squared(), Problem::gaussian()] {
         for memory in [MemoryKind::Ledger, MemoryKind::Compact] {
-            let with = ClassifierSettings { memory, ..settings(loss) };
-            let whole = learned(&with, &[("all", &joined(&[&a, &b, &c]))]);
-            let split = learned(&with, &[("a", &a), ("b", &b), ("c", &c)]);
+            let with = Settings { memory, ..settings() };
+            let learned = |tasks: &[(&str, &Data)]| learned(&problem, &with, tasks);
+            let whole = learned(&[("all", &joined(&[&a, &b, &c]))]);
+            let split = learned(&[("a", &a), ("b", &b), ("c", &c)]);
             assert_same(&whole, &split, "split into tasks");
-            let turned = learned(&with, &[("c", &c), ("b", &b), ("a", &a)]);
+            let turned = learned(&[("c", &c), ("b", &b), ("a", &a)]);
             assert_same(&split, &turned, "another order");
-            let mut merged = learned(&with, &[("b", &b)]);
-            merged.merge(&learned(&with, &[("a", &a), ("c", &c)])).unwrap();
+            let mut merged = learned(&[("b", &b)]);
+            merged.merge(&learned(&[("a", &a), ("c", &c)])).unwrap();
             assert_same(&whole, &merged, "merged");
             let known = ["c", "b", "a"].map(String::from).to_vec();
-            let fixed = ClassifierSettings { classes: Some(known), ..with.clone() };
-            assert_same(
-                &whole,
-                &learned(&fixed, &[("a", &a), ("b", &b), ("c", &c)]),
-                "classes known from the start",
-            );
+            let fixed = problem.clone().with_classes(known).unwrap();
+            let mut named = Learner::new(fixed, with.clone()).unwrap();
+            for (name, task) in [("a", &a), ("b", &b), ("c", &c)] {
+                let labels = Labels::new(&task.y);
+                let rows = TaskRows::new(Rows::new(&task.x, D).unwrap(), &labels);
+                named.learn(name, rows, 1.0).unwrap();
+            }
+            assert_same(&whole, &named, "classes known from the start");
             let mut less = split.clone();
-            let again = less.summary_of(Rows::new(&c.x, D).unwrap(), &Labels::new(&c.y), None);
+            let labels = Labels::new(&c.y);
+            let again = less.summarize(TaskRows::new(Rows::new(&c.x, D).unwrap(), &labels));
             less.unlearn_summary("c", &again.unwrap()).unwrap();
-            assert_same(&learned(&with, &[("a", &a), ("b", &b)]), &less, "removed");
+            assert_same(&learned(&[("a", &a), ("b", &b)]), &less, "removed");
             if memory == MemoryKind::Ledger {
                 less.unlearn("b").unwrap();
-                assert_same(
-                    &learned(&with, &[("a", &a)]),
-                    &less,
-                    "the only task of a class removed",
-                );
+                assert_same(&learned(&[("a", &a)]), &less, "the only task of a class removed");
                 less.unlearn("a").unwrap();
-                assert!(matches!(less.model(), Err(Error::NotLearned)));
+                assert!(matches!(less.solution(), Err(Error::NotLearned)));
                 assert!(less.classes().is_empty());
             }
         }
@@ -246,31 +253,30 @@ fn automatic_shrinkage_does_not_depend_on_units() {
         x: rows.x.iter().enumerate().map(|(i, v)| v * [1e6, 1e-4, 3.0, 1e2][i % D]).collect(),
         y: rows.y.clone(),
     };
-    let with = settings(ClassLoss::Gaussian);
-    let (a, b) = (learned(&with, &[("t", &rows)]), learned(&with, &[("t", &scaled)]));
-    let pa = a.predict_proba(Rows::new(&rows.x, D).unwrap()).unwrap();
-    let pb = b.predict_proba(Rows::new(&scaled.x, D).unwrap()).unwrap();
+    let of = |rows: &Data| learned(&Problem::gaussian(), &settings(), &[("t", rows)]);
+    let (a, b) = (of(&rows), of(&scaled));
+    let pa = a.probabilities(Rows::new(&rows.x, D).unwrap()).unwrap();
+    let pb = b.probabilities(Rows::new(&scaled.x, D).unwrap()).unwrap();
     assert!(pa.iter().zip(&pb).all(|(a, b)| (a - b).abs() < 1e-9));
-    let s = a.gaussian().unwrap().shrinkage();
+    let s = fact(&a, "shrinkage");
     assert!(s > 0.0 && s < 1.0, "{s}");
 }
 
 #[test]
 fn gaussian_forgetting_is_the_excess_of_the_joint_likelihood() {
     let (one, two) = (data(40, &["a", "b"], 1), data(25, &["b", "c"], 2));
-    let model = learned(&settings(ClassLoss::Gaussian), &[("1", &one), ("2", &two)]);
+    let model = learned(&Problem::gaussian(), &settings(), &[("1", &one), ("2", &two)]);
     let tasks = model.tasks().unwrap();
     let mut mean = 0.0;
     for task in &tasks {
-        let r = &task.report;
-        let forgetting = r.forgetting.unwrap();
-        assert!(forgetting > 0.0 && r.guaranteed && r.bound == r.forgetting);
-        assert!((r.loss.unwrap() - r.min_loss.unwrap() - forgetting).abs() < 1e-12);
-        mean += r.weight * forgetting;
+        let forgetting = task.forgetting.unwrap();
+        assert!(forgetting > 0.0 && task.guaranteed && task.bound == task.forgetting);
+        assert!((task.loss.unwrap() - task.min_loss.unwrap() - forgetting).abs() < 1e-12);
+        mean += task.weight * forgetting;
     }
     assert!((model.mean_forgetting().unwrap() - mean).abs() < 1e-12);
     // A single task has forgotten nothing.
-    let alone = learned(&settings(ClassLoss::Gaussian), &[("1", &one)]);
+    let alone = learned(&Problem::gaussian(), &settings(), &[("1", &one)]);
     assert!(alone.mean_forgetting().unwrap() < 1e-12);
     assert_eq!(tasks[0].counts, [("a".to_owned(), 20.0), ("b".to_owned(), 20.0)]);
 }
@@ -286,18 +292,21 @@ fn the_gaussian_loss_is_not_negative_and_does_not_depend_on_units() {
             y: part.y.clone(),
         };
         let scaled = [scale(&parts[0]), scale(&parts[1])];
-        let with = settings(ClassLoss::Gaussian);
-        let model = learned(&with, &[(names[0], &scaled[0]), (names[1], &scaled[1])]);
-        let s = model.gaussian().unwrap().shrinkage();
+        let model = learned(
+            &Problem::gaussian(),
+            &settings(),
+            &[(names[0], &scaled[0]), (names[1], &scaled[1])],
+        );
+        let s = fact(&model, "shrinkage");
         let all = joined(&[&parts[0], &parts[1]]);
         for (task, part) in model.tasks().unwrap().iter().zip(&parts) {
             let scores = brute_force_scores(&all, &part.x, s);
             let own = |label: &str| usize::from(label.as_bytes()[0] - b'a');
             let sum: f64 = scores.iter().zip(&part.y).map(|(all, label)| -all[own(label)]).sum();
             let truth = sum / part.y.len() as f64;
-            let loss = task.report.loss.unwrap();
+            let loss = task.loss.unwrap();
             assert!((loss - truth).abs() < 1e-9 * truth, "{units:?}: {loss} is not {truth}");
-            assert!(truth > 0.0 && task.report.min_loss.unwrap() > 0.0);
+            assert!(truth > 0.0 && task.min_loss.unwrap() > 0.0);
         }
     }
 }
@@ -305,19 +314,18 @@ fn the_gaussian_loss_is_not_negative_and_does_not_depend_on_units() {
 #[test]
 fn another_preference_in_hindsight_is_the_same_as_from_the_start() {
     let (one, two) = (data(40, &["a", "b"], 1), data(25, &["b", "c"], 2));
-    for loss in [ClassLoss::Squared, ClassLoss::Gaussian] {
-        let with = settings(loss);
-        let mut model = learned(&with, &[("1", &one), ("2", &two)]);
+    for problem in [squared(), Problem::gaussian()] {
+        let mut model = learned(&problem, &settings(), &[("1", &one), ("2", &two)]);
         model.prefer(Preference::Equal).unwrap();
-        let equal = ClassifierSettings { prefer: Preference::Equal, ..with };
-        assert_same(&model, &learned(&equal, &[("1", &one), ("2", &two)]), "equal");
+        let equal = Settings { prefer: Preference::Equal, ..settings() };
+        assert_same(&model, &learned(&problem, &equal, &[("1", &one), ("2", &two)]), "equal");
         // A class without weight is never predicted, and its task's loss is not known for gaussian.
         model.prefer(Preference::Chosen(vec![("1".into(), 1.0)])).unwrap();
         let probe = Rows::new(&two.x, D).unwrap();
-        assert!(model.predict(probe).unwrap().iter().all(|c| c != "c"));
-        let proba = model.predict_proba(probe).unwrap();
+        assert!(model.predict_classes(probe).unwrap().iter().all(|c| c != "c"));
+        let proba = model.probabilities(probe).unwrap();
         assert!(proba.chunks(3).all(|p| p[2] == 0.0 && (p[0] + p[1] - 1.0).abs() < 1e-12));
-        assert!(model.tasks().unwrap()[1].report.loss.is_none() || loss == ClassLoss::Squared);
+        assert!(model.tasks().unwrap()[1].loss.is_none() || problem == squared());
     }
 }
 
@@ -332,11 +340,12 @@ fn sample_weights_count_as_copies() {
             copies.y.push(rows.y[i]);
         }
     }
-    for loss in [ClassLoss::Squared, ClassLoss::Gaussian] {
-        let mut weighted = Classifier::new(settings(loss)).unwrap();
+    let labels = Labels::new(&rows.y);
+    for problem in [squared(), Problem::gaussian()] {
+        let mut weighted = Learner::new(problem.clone(), settings()).unwrap();
         let x = Rows::new(&rows.x, D).unwrap();
-        weighted.learn_weighted("t", x, &Labels::new(&rows.y), Some(&weights), 1.0).unwrap();
-        assert_same(&weighted, &learned(&settings(loss), &[("t", &copies)]), "copies");
+        weighted.learn("t", TaskRows::new(x, &labels).weighted(&weights[..]), 1.0).unwrap();
+        assert_same(&weighted, &learned(&problem, &settings(), &[("t", &copies)]), "copies");
     }
 }
 
@@ -344,21 +353,19 @@ fn sample_weights_count_as_copies() {
 fn temperature_flattens_and_keeps_the_order() {
     let rows = data(30, &["a", "b", "c"], 7);
     let x = Rows::new(&rows.x, D).unwrap();
-    let hot = ClassifierSettings {
-        temperature: Temperature::Fixed(3.0),
-        ..settings(ClassLoss::Gaussian)
-    };
-    let (cool, hot) =
-        (learned(&settings(ClassLoss::Gaussian), &[("t", &rows)]), learned(&hot, &[("t", &rows)]));
-    assert_eq!(cool.predict(x).unwrap(), hot.predict(x).unwrap());
+    let hot = Gaussian { temperature: Temperature::Fixed(3.0), ..Gaussian::default() };
+    let of = |problem: Problem| learned(&problem, &settings(), &[("t", &rows)]);
+    let (cool, hot) = (of(Problem::gaussian()), of(Problem::Gaussian(hot)));
+    assert_eq!(cool.predict_classes(x).unwrap(), hot.predict_classes(x).unwrap());
     let top = |p: Vec<f64>| p.chunks(3).map(|p| p.iter().copied().fold(0.0, f64::max)).sum::<f64>();
-    assert!(top(hot.predict_proba(x).unwrap()) < top(cool.predict_proba(x).unwrap()));
+    assert!(top(hot.probabilities(x).unwrap()) < top(cool.probabilities(x).unwrap()));
 }
 
 #[test]
 fn automatic_temperature_changes_probabilities_and_nothing_else() {
-    // Far from normal: every seventh row is thrown six times as far, to the other side.
-    let far = |(i, v): (usize, &f64)| if (i / D).is_multiple_of(7) { -6.0 * v } else { *v };
+    // Far from normal: every seventh row is thrown three times as far, to the other side. Six times as far, the means of the
+    // classes would be the same, and no temperature below the largest would be the best.
+    let far = |(i, v): (usize, &f64)| if (i / D).is_multiple_of(7) { -3.0 * v } else { *v };
     let thrown = |d: Data| Data { x: d.x.iter().enumerate().map(far).collect(), y: d.y };
     let tasks = [
         thrown(data(150, &["a", "b", "c"], 1)),
@@ -366,23 +373,25 @@ fn automatic_temperature_changes_probabilities_and_nothing_else() {
         thrown(data(150, &["b", "c", "a"], 3)),
     ];
     let named: Vec<(&str, &Data)> = ["1", "2", "3"].into_iter().zip(&tasks).collect();
-    let plain = learned(&settings(ClassLoss::Gaussian), &named);
-    let automatic =
-        ClassifierSettings { temperature: Temperature::Auto, ..settings(ClassLoss::Gaussian) };
-    let tempered = learned(&automatic, &named);
-    let (a, b) = (&plain.model().unwrap().theta, &tempered.model().unwrap().theta);
-    assert!(a.distance(b) <= 1e-9 * a.norm());
-    let t = tempered.temperature();
-    assert!(t > 1.0 && t < 32.0, "{t}");
+    let plain = learned(&Problem::gaussian(), &settings(), &named);
+    let automatic = Gaussian { temperature: Temperature::Auto, ..Gaussian::default() };
+    let tempered = learned(&Problem::Gaussian(automatic), &settings(), &named);
+    let (a, b) = (theta(&plain), theta(&tempered));
+    assert!(a.distance(&b) <= 1e-9 * a.norm());
+    let t = fact(&tempered, "temperature");
+    println!("T {t}");
+    println!("T {t}");assert!(t > 1.0 && t < 32.0, "{t}");
     let test = thrown(data(900, &["a", "b", "c"], 4));
-    let score =
-        |m: &Classifier| m.evaluate(Rows::new(&test.x, D).unwrap(), &Labels::new(&test.y)).unwrap();
+    let labels = Labels::new(&test.y);
+    let test = TaskRows::new(Rows::new(&test.x, D).unwrap(), &labels);
+    let score = |m: &Learner| m.evaluate(test).unwrap();
     let (before, after) = (score(&plain), score(&tempered));
-    assert!((before.accuracy - after.accuracy).abs() < 1e-12);
-    assert!(after.log_loss < before.log_loss, "{after:?} against {before:?}");
+    assert!((before.accuracy() - after.accuracy()).abs() < 1e-12);
+    assert!(after.log_loss() < before.log_loss(), "{after:?} against {before:?}");
     let mut bad = tasks[0].x.clone();
     bad[5 * D + 1] = f64::NAN;
     let mut again = tempered.clone();
-    let error = again.learn("4", Rows::new(&bad, D).unwrap(), &Labels::new(&tasks[0].y));
+    let labels = Labels::new(&tasks[0].y);
+    let error = again.learn("4", TaskRows::new(Rows::new(&bad, D).unwrap(), &labels), 1.0);
     assert!(matches!(error, Err(Error::NotFinite { row: 5, column: 1, .. })), "{error:?}");
 }

@@ -1,9 +1,8 @@
 //! Log-loss over tasks: near joint training, bounded forgetting, and refusals where a thing is not sound.
 
-use pmfcl::classify::Scheme;
-use pmfcl::loss::logistic::Curvature;
+use pmfcl::problem::{Curvature, FitOutcome, Logistic, Scheme};
 use pmfcl::{
-    ClassLoss, Classifier, ClassifierSettings, Error, Labels, MemoryKind, Preference, Ridge, Rows,
+    Error, Labels, Learner, MemoryKind, Preference, Problem, Ridge, Rows, Settings, TaskRows,
 };
 
 const D: usize = 20;
@@ -65,51 +64,61 @@ fn stream(seed: u64, rows: usize, size: f64, drift: f64) -> Vec<Task> {
         .collect()
 }
 
-fn settings(scheme: Scheme, curvature: Curvature) -> ClassifierSettings {
-    ClassifierSettings {
-        loss: ClassLoss::Logistic,
-        scheme,
-        curvature,
-        threads: 1,
-        ..ClassifierSettings::default()
-    }
+/// A problem and its settings.
+type With = (Problem, Settings);
+
+fn settings(scheme: Scheme, curvature: Curvature) -> With {
+    let problem = Problem::Logistic(Logistic { scheme, curvature, ..Logistic::default() });
+    (problem, Settings { threads: 1, ..Settings::default() })
+}
+
+fn empty((problem, settings): &With) -> Learner {
+    Learner::new(problem.clone(), settings.clone()).unwrap()
+}
+
+fn learn(model: &mut Learner, name: &str, x: &[f64], y: &[u8]) -> Result<(), Error> {
+    model.learn(name, TaskRows::new(rows(x), &Labels::new(y)), 1.0)
+}
+
+fn log_loss(model: &Learner, x: &[f64], y: &[u8]) -> f64 {
+    model.evaluate(TaskRows::new(rows(x), &Labels::new(y))).unwrap().log_loss()
 }
 
 fn rows(x: &[f64]) -> Rows<'_> {
     Rows::new(x, D).unwrap()
 }
 
-fn learned(with: &ClassifierSettings, tasks: &[Task]) -> Classifier {
-    let mut model = Classifier::new(with.clone()).unwrap();
+fn learned(with: &With, tasks: &[Task]) -> Learner {
+    let mut model = empty(with);
     for (t, task) in tasks.iter().enumerate() {
-        model.learn(&t.to_string(), rows(&task.x), &Labels::new(&task.y)).unwrap();
+        learn(&mut model, &t.to_string(), &task.x, &task.y).unwrap();
     }
     model
 }
 
 /// One task of all rows: plain logistic regression under the same prior.
-fn joint(tasks: &[Task]) -> Classifier {
+fn joint(tasks: &[Task]) -> Learner {
     let x: Vec<f64> = tasks.iter().flat_map(|t| t.x.clone()).collect();
     let y: Vec<u8> = tasks.iter().flat_map(|t| t.y.clone()).collect();
-    let mut model = Classifier::new(settings(Scheme::Sequential, Curvature::Sharp)).unwrap();
-    model.learn("all", rows(&x), &Labels::new(&y)).unwrap();
+    let mut model = empty(&settings(Scheme::Sequential, Curvature::Sharp));
+    learn(&mut model, "all", &x, &y).unwrap();
     model
 }
 
-fn test_loss(model: &Classifier, tasks: &[Task]) -> f64 {
+fn test_loss(model: &Learner, tasks: &[Task]) -> f64 {
     let x: Vec<f64> = tasks.iter().flat_map(|t| t.test_x.clone()).collect();
     let y: Vec<u8> = tasks.iter().flat_map(|t| t.test_y.clone()).collect();
-    model.evaluate(rows(&x), &Labels::new(&y)).unwrap().log_loss
+    log_loss(model, &x, &y)
 }
 
 /// Mean over the seeds of (parameter distance to joint ÷ its norm, test log-loss less joint's).
-fn against_joint(with: &ClassifierSettings, rows: usize, size: f64, drift: f64) -> (f64, f64) {
+fn against_joint(with: &With, rows: usize, size: f64, drift: f64) -> (f64, f64) {
     let (mut distance, mut excess) = (0.0, 0.0);
     for seed in 0..SEEDS {
         let tasks = stream(seed, rows, size, drift);
         let (ours, joint) = (learned(with, &tasks), joint(&tasks));
-        assert!(ours.model().unwrap().theta.is_finite());
-        let (a, b) = (&ours.model().unwrap().theta, &joint.model().unwrap().theta);
+        assert!(ours.solution().unwrap().theta.is_finite());
+        let (a, b) = (&ours.solution().unwrap().theta, &joint.solution().unwrap().theta);
         distance += a.distance(b) / b.norm() / SEEDS as f64;
         excess += (test_loss(&ours, &tasks) - test_loss(&joint, &tasks)) / SEEDS as f64;
     }
@@ -131,18 +140,16 @@ fn separable_tasks_stay_finite_and_near_joint_training() {
     let ours = against_joint(&settings(Scheme::Sequential, Curvature::Blend), 60, 4.0, 2.0);
     let sharp = against_joint(&settings(Scheme::OneShot, Curvature::Sharp), 60, 4.0, 2.0);
     // The paper's form: each task's own minimum, with a vanishing ridge (1e-6 on the sum) to make it exist.
-    let vanishing = ClassifierSettings {
-        ridge: Ridge::Fixed(1e-6 / 60.0),
-        ..settings(Scheme::OneShot, Curvature::Bohning)
-    };
+    let mut vanishing = settings(Scheme::OneShot, Curvature::Bohning);
+    vanishing.1.ridge = Ridge::Fixed(1e-6 / 60.0);
     let paper = against_joint(&vanishing, 60, 4.0, 2.0);
     println!("distance, log-loss: blend {ours:?}, sharp one-shot {sharp:?}, paper {paper:?}");
     assert!(ours.1 <= 0.02, "{ours:?}");
     assert!(paper.1 > 1.0, "{paper:?}");
     let tasks = stream(0, 60, 4.0, 2.0);
     let model = learned(&settings(Scheme::OneShot, Curvature::Sharp), &tasks);
-    let flags: Vec<_> = model.tasks().unwrap().iter().map(|t| t.separable.unwrap()).collect();
-    assert!(flags.iter().any(|s| *s), "{flags:?}");
+    let outcomes: Vec<_> = model.tasks().unwrap().iter().map(|t| t.outcome).collect();
+    assert!(outcomes.contains(&FitOutcome::Separable), "{outcomes:?}");
 }
 
 #[test]
@@ -155,9 +162,7 @@ fn the_bound_is_above_the_true_forgetting_and_sharp_is_below_bohning() {
                 let model = learned(&settings(scheme, curvature), &tasks);
                 let reports = model.tasks().unwrap();
                 for (report, task) in reports.iter().zip(&tasks) {
-                    let report = &report.report;
-                    let loss =
-                        model.evaluate(rows(&task.x), &Labels::new(&task.y)).unwrap().log_loss;
+                    let loss = log_loss(&model, &task.x, &task.y);
                     let bound = report.bound.unwrap();
                     assert!(report.guaranteed && report.loss.is_none());
                     assert!(
@@ -166,7 +171,7 @@ fn the_bound_is_above_the_true_forgetting_and_sharp_is_below_bohning() {
                         report.min_loss.unwrap()
                     );
                 }
-                bounds.push(reports.iter().map(|r| r.report.bound.unwrap()).collect::<Vec<_>>());
+                bounds.push(reports.iter().map(|r| r.bound.unwrap()).collect::<Vec<_>>());
             }
             // Sequential anchors differ with the curvature; one-shot ones do not.
             if scheme == Scheme::OneShot {
@@ -175,24 +180,25 @@ fn the_bound_is_above_the_true_forgetting_and_sharp_is_below_bohning() {
         }
     }
     let loose = learned(&settings(Scheme::OneShot, Curvature::Hessian), &stream(3, 60, 1.0, 1.0));
-    assert!(loose.tasks().unwrap().iter().all(|t| !t.report.guaranteed));
+    assert!(loose.tasks().unwrap().iter().all(|t| !t.guaranteed));
 }
 
 #[test]
 fn one_shot_does_not_depend_on_order_and_can_be_merged_and_removed() {
     let tasks = stream(1, 80, 1.0, 1.0);
     for memory in [MemoryKind::Ledger, MemoryKind::Compact] {
-        let with = ClassifierSettings { memory, ..settings(Scheme::OneShot, Curvature::Sharp) };
+        let mut with = settings(Scheme::OneShot, Curvature::Sharp);
+        with.1.memory = memory;
         let of = |order: &[usize]| {
-            let mut model = Classifier::new(with.clone()).unwrap();
+            let mut model = empty(&with);
             for &t in order {
                 let task = &tasks[t];
-                model.learn(&t.to_string(), rows(&task.x), &Labels::new(&task.y)).unwrap();
+                learn(&mut model, &t.to_string(), &task.x, &task.y).unwrap();
             }
             model
         };
-        let close = |a: &Classifier, b: &Classifier, what: &str| {
-            let (a, b) = (&a.model().unwrap().theta, &b.model().unwrap().theta);
+        let close = |a: &Learner, b: &Learner, what: &str| {
+            let (a, b) = (&a.solution().unwrap().theta, &b.solution().unwrap().theta);
             assert!(a.distance(b) <= 1e-9 * b.norm(), "{what}: {}", a.distance(b));
         };
         let all = of(&[0, 1, 2, 3, 4]);
@@ -201,8 +207,9 @@ fn one_shot_does_not_depend_on_order_and_can_be_merged_and_removed() {
         merged.merge(&of(&[0, 4, 2])).unwrap();
         close(&merged, &all, "merge");
         let mut less = all.clone();
-        let gone = &tasks[2];
-        less.unlearn_rows("2", rows(&gone.x), &Labels::new(&gone.y), None).unwrap();
+        let labels = Labels::new(&tasks[2].y);
+        let gone = less.summarize(TaskRows::new(rows(&tasks[2].x), &labels)).unwrap();
+        less.unlearn_summary("2", &gone).unwrap();
         close(&less, &of(&[0, 1, 3, 4]), "removal");
     }
 }
@@ -216,7 +223,7 @@ fn sequential_refuses_to_unlearn_and_says_why() {
     assert!(error.to_string().contains("sequential"), "{error}");
     model.prefer(Preference::Equal).unwrap();
     model.set_ridge(Ridge::Fixed(0.01), true).unwrap();
-    assert!(model.model().unwrap().theta.is_finite());
+    assert!(model.solution().unwrap().theta.is_finite());
 }
 
 #[test]
@@ -227,7 +234,7 @@ fn a_first_sequential_task_is_plain_logistic_regression() {
     // At the solution the gradient of loss and prior vanishes: checked by central differences of the
     // true loss, h = 1e-4 (truncation 1e-9, rounding 1e-12/h).
     let n = 200.0;
-    let theta = model.model().unwrap().theta.column(0).to_vec();
+    let theta = model.solution().unwrap().theta.column(0).to_vec();
     let loss = |theta: &[f64]| -> f64 {
         let each = tasks[0].x.chunks(D).zip(&tasks[0].y).map(|(row, y)| {
             let eta = theta[0] + row.iter().zip(&theta[1..]).map(|(a, b)| a * b).sum::<f64>();
@@ -251,23 +258,22 @@ fn a_first_sequential_task_is_plain_logistic_regression() {
 #[test]
 fn several_classes_and_tasks_that_lack_some() {
     let tasks = stream(5, 120, 2.0, 0.5);
-    let names = || Some(["0", "1", "2", "3"].map(String::from).to_vec());
+    let names = || ["0", "1", "2", "3"].map(String::from).to_vec();
     let labels =
         |t: usize| -> Vec<u8> { tasks[t].y.iter().map(|y| y + 2 * (t as u8 % 2)).collect() };
     for scheme in [Scheme::OneShot, Scheme::Sequential] {
-        let with = ClassifierSettings { classes: names(), ..settings(scheme, Curvature::Sharp) };
-        let mut model = Classifier::new(with).unwrap();
+        let (problem, with) = settings(scheme, Curvature::Sharp);
+        let mut model = empty(&(problem.with_classes(names()).unwrap(), with));
         for t in 0..4 {
-            model.learn(&t.to_string(), rows(&tasks[t].x), &Labels::new(&labels(t))).unwrap();
+            learn(&mut model, &t.to_string(), &tasks[t].x, &labels(t)).unwrap();
         }
-        assert!(model.model().unwrap().theta.is_finite());
-        let proba = model.predict_proba(rows(&tasks[0].test_x)).unwrap();
+        assert!(model.solution().unwrap().theta.is_finite());
+        let proba = model.probabilities(rows(&tasks[0].test_x)).unwrap();
         assert!(proba.chunks(4).all(|p| (p.iter().sum::<f64>() - 1.0).abs() < 1e-12));
         for (t, task) in model.tasks().unwrap().iter().enumerate() {
-            let y = labels(t);
-            let loss = model.evaluate(rows(&tasks[t].x), &Labels::new(&y)).unwrap().log_loss;
-            let bound = task.report.bound.unwrap();
-            assert!(loss - task.report.min_loss.unwrap() <= bound + 1e-9, "{loss} > {bound}");
+            let loss = log_loss(&model, &tasks[t].x, &labels(t));
+            let bound = task.bound.unwrap();
+            assert!(loss - task.min_loss.unwrap() <= bound + 1e-9, "{loss} > {bound}");
         }
     }
 }
@@ -275,27 +281,28 @@ fn several_classes_and_tasks_that_lack_some() {
 #[test]
 fn bad_input_is_refused_and_changes_nothing() {
     let tasks = stream(1, 40, 1.0, 1.0);
-    let mut model = Classifier::new(settings(Scheme::OneShot, Curvature::Sharp)).unwrap();
+    let mut model = empty(&settings(Scheme::OneShot, Curvature::Sharp));
     let one = vec![1_u8; 40];
-    let error = model.learn("0", rows(&tasks[0].x), &Labels::new(&one)).unwrap_err();
+    let error = learn(&mut model, "0", &tasks[0].x, &one).unwrap_err();
     assert!(error.to_string().contains("two classes"), "{error}");
-    model.learn("0", rows(&tasks[0].x), &Labels::new(&tasks[0].y)).unwrap();
-    let before = model.model().unwrap().clone();
+    learn(&mut model, "0", &tasks[0].x, &tasks[0].y).unwrap();
+    let before = model.solution().unwrap().clone();
     let new: Vec<u8> = tasks[1].y.iter().map(|y| y + 1).collect();
     let mut nan = tasks[1].x.clone();
     nan[25] = f64::NAN;
     let zero = vec![0.0; 40];
     let labels = Labels::new(&tasks[1].y);
+    let second = TaskRows::new(rows(&tasks[1].x), &labels);
     let errors = [
-        model.learn("1", rows(&tasks[1].x), &Labels::new(&new)).unwrap_err(),
-        model.learn("1", rows(&nan), &labels).unwrap_err(),
-        model.learn_weighted("1", rows(&tasks[1].x), &labels, Some(&zero), 1.0).unwrap_err(),
-        model.learn("0", rows(&tasks[1].x), &labels).unwrap_err(),
+        learn(&mut model, "1", &tasks[1].x, &new).unwrap_err(),
+        learn(&mut model, "1", &nan, &tasks[1].y).unwrap_err(),
+        model.learn("1", second.weighted(&zero[..]), 1.0).unwrap_err(),
+        model.learn("0", second, 1.0).unwrap_err(),
     ];
     assert!(errors[0].to_string().contains("new class"), "{}", errors[0]);
     assert!(matches!(errors[1], Error::NotFinite { row: 1, column: 5, .. }), "{}", errors[1]);
     assert!(matches!(errors[2], Error::Weight { .. }), "{}", errors[2]);
     assert!(matches!(errors[3], Error::DuplicateTask { .. }), "{}", errors[3]);
-    assert_eq!(model.model().unwrap(), &before);
-    model.learn("1", rows(&tasks[1].x), &labels).unwrap();
+    assert_eq!(model.solution().unwrap(), &before);
+    model.learn("1", second, 1.0).unwrap();
 }

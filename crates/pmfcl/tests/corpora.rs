@@ -29,3 +29,27 @@ fn bases() {
 fn updates() {
     replay("update", update::run);
 }
+
+/// A corpus of an older format would be refused at its first bytes and prove nothing.
+#[test]
+fn updates_of_the_corpus_are_of_the_present_format() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus/update");
+    let mut accepted = 0;
+    for name in [
+        "values",
+        "single",
+        "diagonal",
+        "rank",
+        "classes",
+        "log-loss",
+        "huber",
+        "zeros",
+        "zeros-diagonal",
+    ] {
+        let bytes = std::fs::read(format!("{folder}/{name}")).unwrap();
+        let servers = update::accepted(&bytes);
+        assert_eq!(servers, 1, "{name} is accepted by {servers} servers");
+        accepted += servers;
+    }
+    assert_eq!(accepted, 9);
+}

@@ -5,10 +5,11 @@
 
 mod support;
 
-use pmfcl::federated::{Agreement, Rules, Server};
+use pmfcl::federated::{Rules, Server, Update};
+use pmfcl::problem::Agreement;
 use pmfcl::{
-    Accumulator, Basis, ClassLoss, Classifier, ClassifierSettings, Design, Labels, Learner,
-    MemoryKind, Preference, Ridge, Rows, Settings,
+    Accumulator, Basis, Design, Labels, Learner, MemoryKind, Preference, Problem, Ridge, Rows,
+    Settings, TaskRows,
 };
 use pmfcl_oracle::Draw;
 use proptest::prelude::*;
@@ -67,10 +68,10 @@ fn split(table: &Table, w: &[f64], count: usize, draw: &mut Draw) -> Vec<(Table,
 }
 
 fn learn(settings: &Settings, parts: &[(Table, Vec<f64>)], prefix: &str) -> Learner {
-    let mut learner = Learner::new(settings.clone()).unwrap();
+    let mut learner = support::learner(settings.clone());
     for (t, (part, w)) in parts.iter().enumerate() {
         let (x, y) = rows(part);
-        learner.learn_weighted(&format!("{prefix}{t}"), x, y, Some(w), 1.0).unwrap();
+        learner.learn(&format!("{prefix}{t}"), TaskRows::new(x, y).weighted(&w[..]), 1.0).unwrap();
     }
     learner
 }
@@ -108,11 +109,11 @@ fn ways(
     let mut removed = learn(settings, &parts, "");
     let stranger = messy(3, table.d, 1.0, draw);
     let (x, y) = rows(&stranger);
-    removed.learn("stranger", x, y).unwrap();
+    removed.learn("stranger", TaskRows::new(x, y), 1.0).unwrap();
     let (first, w0) = &parts[0];
     removed.unlearn("0").unwrap();
     let (x, y) = rows(first);
-    removed.learn_weighted("0", x, y, Some(w0), 1.0).unwrap();
+    removed.learn("0", TaskRows::new(x, y).weighted(&w0[..]), 1.0).unwrap();
     removed.unlearn("stranger").unwrap();
     all.push(("removed", removed));
     let mut preferred = learn(settings, &parts, "");
@@ -163,7 +164,7 @@ proptest! {
         all.push(("sums of products", learn(&sums, &[(table.clone(), w.clone())], "")));
         all.extend(ways(&sums, &table, &w, tasks, &mut draw));
         for (way, learner) in all {
-            let ridges = (whole.model().unwrap().penalty.ridge(), learner.model().unwrap().penalty.ridge());
+            let ridges = (whole.solution().unwrap().penalty.ridge(), learner.solution().unwrap().penalty.ridge());
             let found = gap(&learner.predict(table.rows()).unwrap(), &seen, sd);
             prop_assert!(found <= SAME, "{way}: {found:e} sd on rows seen; ridges {ridges:?}");
             let found = gap(&learner.predict(unseen.rows()).unwrap(), &new, sd);
@@ -183,13 +184,14 @@ proptest! {
         let w = vec![1.0; n];
         let whole = learn(&settings, &[(table.clone(), w.clone())], "");
         let design = Design::new(Basis::default().fix(&[], d).unwrap(), true);
-        let agreement = Agreement::values(settings, 1, design).unwrap();
+        let agreement = Agreement::new(Problem::squared(), settings, design, 1).unwrap();
         let mut server = Server::new(agreement.clone(), Rules::default()).unwrap();
         for (t, (part, _)) in split(&table, &w, clients, &mut draw).iter().enumerate() {
             let (x, y) = rows(part);
-            server.accept(agreement.summarize(&format!("c{t}"), 0, x, y).unwrap()).unwrap();
+            let update = Update::of_rows(&agreement, &format!("c{t}"), 0, TaskRows::new(x, y)).unwrap();
+            server.accept(update).unwrap();
         }
-        let joint = server.joint().unwrap().decision(table.rows()).unwrap();
+        let joint = server.joint().unwrap().predict(table.rows()).unwrap();
         let found = gap(&joint, &whole.predict(table.rows()).unwrap(), deviation(&table.y));
         prop_assert!(found <= SAME, "{found:e} sd");
     }
@@ -205,7 +207,7 @@ proptest! {
         let settings = Settings { ridge: Ridge::LeaveOneTaskOut, standardize, threads: 1, ..Settings::default() };
         let turned: Vec<_> = draw.order(parts.len()).into_iter().map(|t| parts[t].clone()).collect();
         let (a, b) = (learn(&settings, &parts, ""), learn(&settings, &turned, ""));
-        let ridges = (a.model().unwrap().penalty.ridge(), b.model().unwrap().penalty.ridge());
+        let ridges = (a.solution().unwrap().penalty.ridge(), b.solution().unwrap().penalty.ridge());
         let (a, b) = (a.predict(table.rows()).unwrap(), b.predict(table.rows()).unwrap());
         let found = gap(&a, &b, deviation(&table.y));
         prop_assert!(found <= SAME, "{found:e} sd, {ridges:?}");
@@ -219,31 +221,31 @@ proptest! {
         let n = 2 + (share * d as f64) as usize;
         let table = messy(n, d, 1.0, &mut draw);
         let names: Vec<String> = table.y.iter().map(|y| format!("{}", (y.abs() as usize) % classes)).collect();
-        let learned = |order: &[usize], tasks: usize, settings: &ClassifierSettings| {
-            let mut classifier = Classifier::new(settings.clone()).unwrap();
+        let learned = |order: &[usize], tasks: usize, settings: &Settings| {
+            let mut classifier = Learner::new(Problem::gaussian(), settings.clone()).unwrap();
             for (t, part) in order.chunks(order.len().div_ceil(tasks)).enumerate() {
                 let labels: Vec<&str> = part.iter().map(|&i| names[i].as_str()).collect();
                 let rows = table.pick(part);
-                classifier.learn(&t.to_string(), rows.rows(), &Labels::new(&labels)).unwrap();
+                classifier.learn(&t.to_string(), TaskRows::new(rows.rows(), &Labels::new(&labels)), 1.0).unwrap();
             }
             classifier
         };
-        let settings = ClassifierSettings { threads: 1, ..ClassifierSettings::default() };
+        let settings = Settings { threads: 1, ..Settings::default() };
         let plain: Vec<usize> = (0..n).collect();
         let model = learned(&plain, 1, &settings);
-        let whole = model.predict_proba(table.rows()).unwrap();
+        let whole = model.probabilities(table.rows()).unwrap();
         // A score is a sum of terms θ·x, each stored to 16 digits: no probability is known better than that.
-        let theta = &model.model().unwrap().theta;
+        let theta = &model.solution().unwrap().theta;
         let term = (0..theta.targets()).flat_map(|k| {
             let column = &theta.column(k)[1..];
             table.x.chunks_exact(d).flat_map(move |x| x.iter().zip(column).map(|(x, t)| (x * t).abs()))
         });
         let allowed = SAME.max(16.0 * f64::EPSILON * term.fold(0.0, f64::max));
-        let compact = ClassifierSettings { memory: MemoryKind::Compact, ..settings.clone() };
-        let gram = ClassifierSettings { accumulator: Accumulator::Gram, ..settings.clone() };
+        let compact = Settings { memory: MemoryKind::Compact, ..settings.clone() };
+        let gram = Settings { accumulator: Accumulator::Gram, ..settings.clone() };
         for settings in [&settings, &compact, &gram] {
             for tasks in [1, tasks] {
-                let found = learned(&draw.order(n), tasks, settings).predict_proba(table.rows()).unwrap();
+                let found = learned(&draw.order(n), tasks, settings).probabilities(table.rows()).unwrap();
                 let found = gap(&found, &whole, 1.0);
                 prop_assert!(found <= allowed, "{found:e} with {tasks} tasks, {:?} {:?}", settings.memory, settings.accumulator);
             }
@@ -259,16 +261,15 @@ proptest! {
         let table = messy(12 * tasks, d, 1.0, &mut draw);
         let names: Vec<&str> = table.y.iter().map(|y| if *y > 0.0 { "up" } else { "down" }).collect();
         let learned = |order: &[usize]| {
-            let classes = Some(vec!["down".to_owned(), "up".to_owned()]);
-            let loss = ClassLoss::Logistic;
-            let settings = ClassifierSettings { loss, classes, threads: 1, ..ClassifierSettings::default() };
-            let mut classifier = Classifier::new(settings).unwrap();
+            let problem = Problem::logistic().with_classes(vec!["down".to_owned(), "up".to_owned()]).unwrap();
+            let settings = Settings { threads: 1, ..Settings::default() };
+            let mut classifier = Learner::new(problem, settings).unwrap();
             for t in order {
                 let (from, to) = (12 * t, 12 * (t + 1));
                 let labels = Labels::new(&names[from..to]);
-                classifier.learn(&t.to_string(), table.part(from, to).rows(), &labels).unwrap();
+                classifier.learn(&t.to_string(), TaskRows::new(table.part(from, to).rows(), &labels), 1.0).unwrap();
             }
-            classifier.predict_proba(table.rows()).unwrap()
+            classifier.probabilities(table.rows()).unwrap()
         };
         let plain: Vec<usize> = (0..tasks).collect();
         let found = gap(&learned(&draw.order(tasks)), &learned(&plain), 1.0);

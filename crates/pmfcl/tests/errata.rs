@@ -71,7 +71,7 @@ fn e1_the_printed_recursion_misses_joint_training() {
     // Normal equations of condition below 10, four steps.
     assert!(run(Form::Corrected) < 1e-12, "corrected: {:e}", run(Form::Corrected));
     let ours = learned(plain(), &tables);
-    assert!(relative_error(ours.model().unwrap().theta.column(0), &truth) < 1e-13);
+    assert!(relative_error(ours.solution().unwrap().theta.column(0), &truth) < 1e-13);
 }
 
 #[test]
@@ -90,7 +90,7 @@ fn e2_forgetting_carries_the_singular_values() {
     let mut draw = Draw::new(3);
     let tables = drifting(&[40, 25], 4, &mut draw);
     let learner = learned(plain(), &tables);
-    let theta = learner.model().unwrap().theta.column(0).to_vec();
+    let theta = learner.solution().unwrap().theta.column(0).to_vec();
     let t = &tables[0];
     let own = least_squares(&t.x, t.d, &t.y, None, &[]);
     let truth = t.loss(&Theta::from_slice(&theta)) - t.loss(&Theta::from_slice(&own));
@@ -141,7 +141,7 @@ fn e7_lambda_in_the_delta_system_is_not_ridge() {
     assert!(relative_error(delta.theta(), &ridge) > 0.01, "away from ridge");
     assert!(relative_error(delta.theta(), &joint(&tables, 0.0)) > 0.01, "and from least squares");
     let ours = learned(Settings { ridge: Ridge::Fixed(lambda), ..plain() }, &tables);
-    assert!(relative_error(ours.model().unwrap().theta.column(0), &ridge) < 1e-13);
+    assert!(relative_error(ours.solution().unwrap().theta.column(0), &ridge) < 1e-13);
 }
 
 #[test]
@@ -168,7 +168,7 @@ fn e8_a_start_off_zero_is_not_of_minimum_norm() {
     // … but only θ_0 = 0 gives the shortest, which is ours.
     assert!(apart(&reached, &shortest) > 0.5);
     let ours = learned(plain(), &[t]);
-    assert!(apart(ours.model().unwrap().theta.column(0), &shortest) < 1e-12);
+    assert!(apart(ours.solution().unwrap().theta.column(0), &shortest) < 1e-12);
 }
 
 #[test]
@@ -206,6 +206,6 @@ fn e17_the_last_task_alone_fits_the_last_task_better() {
     let last = &tables[2];
     let (a, b) = normal_equations(last);
     let alone = last.loss(&Theta::from_slice(&gauss(a, b)));
-    let shared = last.loss(&joint.model().unwrap().theta);
+    let shared = last.loss(&joint.solution().unwrap().theta);
     assert!(alone < 0.1 * shared, "{alone} against {shared}");
 }

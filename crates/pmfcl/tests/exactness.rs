@@ -3,20 +3,24 @@
 
 use faer::Mat;
 use pmfcl::{
-    Accumulator, Basis, Design, Learner, MemoryKind, Ridge, Rows, Settings, Summarizer, Summary,
+    Accumulator, Basis, Design, Learner, MemoryKind, Problem, Ridge, Rows, Settings, Summarizer,
+    Summary, TaskRows,
 };
 use pmfcl_oracle::{Draw, conditioned, least_squares, relative_error};
 use proptest::prelude::*;
 
 fn plain(accumulator: Accumulator, memory: MemoryKind) -> Learner {
-    Learner::new(Settings {
-        intercept: false,
-        ridge: Ridge::Fixed(0.0),
-        accumulator,
-        memory,
-        threads: 1,
-        ..Settings::default()
-    })
+    Learner::new(
+        Problem::squared(),
+        Settings {
+            intercept: false,
+            ridge: Ridge::Fixed(0.0),
+            accumulator,
+            memory,
+            threads: 1,
+            ..Settings::default()
+        },
+    )
     .unwrap()
 }
 
@@ -40,7 +44,9 @@ fn learn_in_tasks(
     for &t in order {
         let (a, b) = (cuts[t], cuts[t + 1]);
         let x = Rows::new(&x[a * d..b * d], d).unwrap();
-        learner.learn(&t.to_string(), x, Rows::new(&y[a..b], 1).unwrap()).unwrap();
+        learner
+            .learn(&t.to_string(), TaskRows::new(x, Rows::new(&y[a..b], 1).unwrap()), 1.0)
+            .unwrap();
     }
 }
 
@@ -74,7 +80,7 @@ fn well_conditioned_tasks_are_learned_to_twelve_digits() {
             let cuts = cuts(n, 10, &mut draw);
             let order = draw.order(cuts.len() - 1);
             learn_in_tasks(&mut learner, &x, &y, d, &cuts, &order);
-            let error = relative_error(learner.model().unwrap().theta.column(0), &truth);
+            let error = relative_error(learner.solution().unwrap().theta.column(0), &truth);
             assert!(error <= 1e-12, "seed {seed}: {error:e}");
         }
     }
@@ -94,7 +100,7 @@ fn ill_conditioned_tasks_stay_within_a_hundred_times_of_joint_householder() {
             let order = draw.order(cuts.len() - 1);
             let mut learner = plain(Accumulator::Qr, MemoryKind::Compact);
             learn_in_tasks(&mut learner, &x, &y, d, &cuts, &order);
-            let ours = relative_error(learner.model().unwrap().theta.column(0), &truth);
+            let ours = relative_error(learner.solution().unwrap().theta.column(0), &truth);
             // A joint error can be small by luck; it is not held below what conditioning implies.
             let allowed = 100.0 * joint.max(f64::EPSILON * cond / 10.0);
             assert!(ours <= allowed, "cond {cond:e} seed {seed}: {ours:e}, joint {joint:e}");
@@ -118,7 +124,7 @@ fn sizes_from_one_row_to_a_hundred_thousand_are_one_model() {
     for accumulator in [Accumulator::Qr, Accumulator::Gram] {
         let mut learner = plain(accumulator, MemoryKind::Ledger);
         learn_in_tasks(&mut learner, &x, &y, d, &cuts, &draw.order(sizes.len()));
-        let error = relative_error(learner.model().unwrap().theta.column(0), &truth);
+        let error = relative_error(learner.solution().unwrap().theta.column(0), &truth);
         assert!(error <= 1e-12, "{accumulator:?}: {error:e}");
     }
 }
@@ -134,7 +140,7 @@ fn columns_of_wildly_different_scales_keep_their_digits() {
     let x: Vec<f64> = base.iter().enumerate().map(|(i, v)| v * scales[i % d]).collect();
     let mut learner = plain(Accumulator::Qr, MemoryKind::Compact);
     learn_in_tasks(&mut learner, &x, &y, d, &[0, 100, 103, 400], &[2, 0, 1]);
-    let theta = learner.model().unwrap().theta.column(0).to_vec();
+    let theta = learner.solution().unwrap().theta.column(0).to_vec();
     for j in 0..d {
         let error = (theta[j] * scales[j] / truth[j] - 1.0).abs();
         assert!(error < 1e-12, "column {j} (×{:e}): {error:e}", scales[j]);
@@ -160,7 +166,7 @@ fn duplicated_and_zero_columns_give_the_shortest_solution() {
     for accumulator in [Accumulator::Qr, Accumulator::Gram] {
         let mut learner = plain(accumulator, MemoryKind::Ledger);
         learn_in_tasks(&mut learner, &x, &y, 5, &[0, 2, 150, 300], &[1, 0, 2]);
-        let model = learner.model().unwrap();
+        let model = learner.solution().unwrap();
         assert_eq!(
             (model.rank, model.outcome),
             (2, pmfcl::Outcome::MinimumNorm),
@@ -180,8 +186,10 @@ fn the_worst_lauchli_matrix_keeps_its_digits() {
     let x = [1.0, 1.0, e, 0.0, 0.0, e];
     let y = [2.0, e, e];
     let mut learner = plain(Accumulator::Qr, MemoryKind::Ledger);
-    learner.learn("t", Rows::new(&x, 2).unwrap(), Rows::new(&y, 1).unwrap()).unwrap();
-    let model = learner.model().unwrap();
+    learner
+        .learn("t", TaskRows::new(Rows::new(&x, 2).unwrap(), Rows::new(&y, 1).unwrap()), 1.0)
+        .unwrap();
+    let model = learner.solution().unwrap();
     assert_eq!(model.rank, 2);
     for v in model.theta.column(0) {
         assert!((v - 1.0).abs() < 1e-6, "{v}");
@@ -228,7 +236,7 @@ proptest! {
         // The mean loss plus (λ/2)‖θ‖²: on the sum scale the penalty is λ Σw.
         let truth = least_squares(&x, d, &y, Some(&w), &vec![ridge * total; d]);
         let cuts = if n > 1 { cuts(n, parts, &mut draw) } else { vec![0, 1] };
-        let mut learner = Learner::new(Settings {
+        let mut learner = Learner::new(Problem::squared(), Settings {
             intercept: false,
             ridge: Ridge::Fixed(ridge),
             memory: if compact { MemoryKind::Compact } else { MemoryKind::Ledger },
@@ -241,9 +249,9 @@ proptest! {
             let x = Rows::new(&x[a * d..b * d], d).unwrap();
             let y = Rows::new(&y[a..b], 1).unwrap();
             let w = weighted.then_some(&w[a..b]);
-            learner.learn_weighted(&t.to_string(), x, y, w, 1.0).unwrap();
+            learner.learn(&t.to_string(), TaskRows::new(x, y).weighted(w), 1.0).unwrap();
         }
-        let theta = learner.model().unwrap().theta.column(0);
+        let theta = learner.solution().unwrap().theta.column(0);
         // Condition of the ridge system: at most max eigenvalue over λ; Gram squares it.
         let cond = (1.0 + 10.0 * (d as f64) / ridge).sqrt();
         let allowed = 2000.0 * f64::EPSILON * if gram { cond * cond } else { cond } * (d as f64);

@@ -4,8 +4,12 @@ mod support;
 
 use std::collections::BTreeMap;
 
-use pmfcl::federated::{Agreement, Joint, Receipt, Rules, Server, Update, UpdateForm, paper};
-use pmfcl::{Basis, Design, Preference, Ridge, Rows, Settings, Summary, Theta};
+use pmfcl::federated::{Broadcast, Receipt, Rules, Server, Update, paper};
+use pmfcl::problem::{Agreement, Digest};
+use pmfcl::{
+    Basis, Design, Error, Learner, Preference, Problem, Ridge, Rows, Settings, Summary, TaskRows,
+    Theta,
+};
 use pmfcl_oracle::Draw;
 use proptest::prelude::*;
 use serde_json::Value;
@@ -16,7 +20,7 @@ const CLIENTS: [&str; 6] = ["anna", "ben", "chloe", "dan", "eve", "late"];
 fn agreement(settings: Settings, d: usize) -> Agreement {
     let map = Basis::default().fix(&[], d).unwrap();
     let design = Design::new(map, settings.intercept);
-    Agreement::values(settings, 1, design).unwrap()
+    Agreement::new(Problem::squared(), settings, design, 1).unwrap()
 }
 
 fn server(agreement: &Agreement) -> Server {
@@ -24,11 +28,11 @@ fn server(agreement: &Agreement) -> Server {
 }
 
 fn update(agreement: &Agreement, client: &str, step: u64, table: &Table) -> Update {
-    agreement.summarize(client, step, table.rows(), table.targets()).unwrap()
+    Update::of_rows(agreement, client, step, table.task()).unwrap()
 }
 
 fn theta(server: &Server) -> Theta {
-    server.joint().unwrap().model().unwrap().theta.clone()
+    server.joint().unwrap().solution().unwrap().theta.clone()
 }
 
 fn bits(theta: &Theta) -> Vec<u64> {
@@ -74,7 +78,7 @@ fn the_model_is_that_of_pooled_rows_with_clients_absent_and_late() {
             let so_far = all.iter().filter(|((s, _), _)| *s <= step).map(|(_, table)| table);
             let pooled = Table::stack(so_far);
             let joint = learned(settings.clone(), std::slice::from_ref(&pooled));
-            let ours = server.joint().unwrap().decision(pooled.rows()).unwrap();
+            let ours = server.joint().unwrap().predict(pooled.rows()).unwrap();
             let gap = apart(&ours, &joint.predict(pooled.rows()).unwrap());
             assert!(gap < 1e-9, "{ridge:?}, step {step}: {gap}");
             assert!((server.samples() - pooled.n() as f64).abs() < 1e-9);
@@ -135,7 +139,7 @@ fn forgetting_of_each_client_and_step_is_that_of_its_rows() {
         server.accept(update(&agreement, client, *step, table)).unwrap();
     }
     let joint = server.joint().unwrap();
-    let theta = joint.model().unwrap().theta.clone();
+    let theta = joint.solution().unwrap().theta.clone();
     for entry in server.report_of(&joint).unwrap() {
         let (key, _) =
             all.iter().find(|((s, c), _)| (*s, *c) == (entry.step, &*entry.client)).unwrap();
@@ -147,8 +151,7 @@ fn forgetting_of_each_client_and_step_is_that_of_its_rows() {
         assert!((entry.report.forgetting.unwrap() - (loss - least)).abs() < 1e-9 * loss.max(1.0));
         assert!((entry.report.samples - table.n() as f64).abs() < 1e-12);
     }
-    let Joint::Values(learner) = joint else { panic!("values were learned") };
-    assert_eq!(learner.names().next(), Some("anna/0"));
+    assert_eq!(joint.names().next(), Some("anna/0"));
 }
 
 fn golden() -> Value {
@@ -285,13 +288,13 @@ fn the_diagonal_form_is_small_and_its_bound_holds() {
         let ones = table.with_ones();
         let exact = update(&agreement, client, 0, &table);
         let sent = exact.clone().in_diagonal(&agreement).unwrap();
-        assert_eq!(sent.form(), UpdateForm::Diagonal);
-        // A pivot, an entry and a target for each column, beside header and name.
-        assert!(sent.nbytes() <= 20 * (d + 1) + 120, "{}", sent.nbytes());
+        assert!(sent.is_diagonal() && !exact.is_diagonal());
+        // A pivot, an entry and a target for each column, beside headers, digest and name.
+        assert!(sent.nbytes() <= 20 * (d + 1) + 170, "{}", sent.nbytes());
         assert_eq!(Update::from_bytes(&sent.to_bytes(), 1 << 20).as_ref(), Ok(&sent));
         for _ in 0..20 {
             let theta = support::theta(d + 1, 1, &mut draw);
-            let (bound, loss) = (sent.summary().loss(&theta).unwrap(), ones.loss(&theta));
+            let (bound, loss) = (sent.task().quadratic.loss(&theta).unwrap(), ones.loss(&theta));
             assert!(bound >= loss * (1.0 - 1e-12), "{bound} below {loss}");
         }
         server.accept_bytes(&sent.to_bytes()).unwrap();
@@ -335,24 +338,26 @@ fn a_summary_of_sums_made_elsewhere_is_an_update_too() {
     let products = table.summary().products();
     let root = Summary::from_products(&products).unwrap();
     let mut server = server(&agreement);
-    server.accept(Update::from_summary(&agreement, "sql", 0, root).unwrap()).unwrap();
+    server.accept(Update::of_quadratic(&agreement, "sql", 0, root).unwrap()).unwrap();
     let (a, b) = normal_equations(&table);
     assert!(apart(theta(&server).cells(), &gauss(a, b)) < 1e-10);
-    assert!(Update::from_summary(&agreement, "sql", 1, Summary::empty(3, 1)).is_err());
-    assert!(Update::from_summary(&agreement, "sql", 1, Summary::empty(4, 1)).is_err());
+    assert!(Update::of_quadratic(&agreement, "sql", 1, Summary::empty(3, 1)).is_err());
+    assert!(Update::of_quadratic(&agreement, "sql", 1, Summary::empty(4, 1)).is_err());
 }
 
 #[test]
 fn what_depends_on_an_order_or_another_design_is_no_agreement() {
     let design = |intercept| Design::new(Basis::default().fix(&[], 2).unwrap(), intercept);
     let decay = Settings { prefer: Preference::Decay(0.5), ..plain() };
-    assert!(Agreement::values(decay, 1, design(false)).is_err());
-    assert!(Agreement::values(plain(), 1, design(true)).is_err());
-    assert!(Agreement::values(plain(), 0, design(false)).is_err());
+    let agreed =
+        |settings, design, targets| Agreement::new(Problem::squared(), settings, design, targets);
+    assert!(agreed(decay, design(false), 1).is_err());
+    assert!(agreed(plain(), design(true), 1).is_err());
+    assert!(agreed(plain(), design(false), 0).is_err());
     let equal = Settings { prefer: Preference::Equal, ..plain() };
-    let same = Agreement::values(equal, 1, design(false)).unwrap();
-    assert_eq!(same.fingerprint(), agreement(plain(), 2).fingerprint());
-    assert_ne!(same.fingerprint(), agreement(plain(), 3).fingerprint());
+    let same = agreed(equal, design(false), 1).unwrap();
+    assert_eq!(same.digest(), agreement(plain(), 2).digest());
+    assert_ne!(same.digest(), agreement(plain(), 3).digest());
     assert!(server(&same).joint().is_err());
 }
 
@@ -375,7 +380,7 @@ proptest! {
             prop_assert_eq!(&Update::from_bytes(&sent.to_bytes(), 1 << 20).unwrap(), &sent);
             server.accept_bytes(&sent.to_bytes()).unwrap();
         }
-        let ours = server.joint().unwrap().decision(table.rows()).unwrap();
+        let ours = server.joint().unwrap().predict(table.rows()).unwrap();
         let joint = learned(plain(), std::slice::from_ref(&table));
         // Fitted values are unique at any rank; the coefficients need not be near where the rank is.
         let gap = apart(&ours, &joint.predict(table.rows()).unwrap());
@@ -417,11 +422,13 @@ fn a_server_started_again_goes_on_where_it_was() {
     let table = Table::noise(50, d, 1, &mut Draw::new(2));
     let long = "n".repeat(255);
     let whole = update(&agreement, &long, 0, &table);
-    assert_eq!(whole.nbytes(), agreement.most_bytes(UpdateForm::Exact, false));
+    assert_eq!(whole.nbytes(), Update::most_bytes(&agreement, false, false));
     let short = whole.clone().in_single().unwrap();
-    assert_eq!(short.nbytes(), agreement.most_bytes(UpdateForm::Exact, true));
+    assert_eq!(short.nbytes(), Update::most_bytes(&agreement, false, true));
     let diagonal = whole.in_diagonal(&agreement).unwrap();
-    assert_eq!(diagonal.nbytes(), agreement.most_bytes(UpdateForm::Diagonal, false));
+    assert_eq!(diagonal.nbytes(), Update::most_bytes(&agreement, true, false));
+    let diagonal = diagonal.in_single().unwrap();
+    assert_eq!(diagonal.nbytes(), Update::most_bytes(&agreement, true, true));
 }
 
 #[test]
@@ -429,7 +436,7 @@ fn a_model_that_no_federation_made_is_not_gone_on_with() {
     let d = 3;
     let agreement = agreement(plain(), d);
     let table = Table::noise(20, d, 1, &mut Draw::new(3));
-    let own = Joint::Values(Box::new(learned(plain(), &[table])));
+    let own = learned(plain(), &[table]);
     let error = Server::resume(agreement, Rules::default(), &own).unwrap_err();
     assert!(error.to_string().contains("not made by a federation"), "{error}");
 }
@@ -443,10 +450,10 @@ fn parameters_that_were_sent_predict_as_the_servers_model() {
     server.accept(update(&agreement, "anna", 0, &Table::noise(40, d, 1, &mut draw))).unwrap();
     let sent = server.broadcast().unwrap();
     let table = Table::noise(1100, d, 1, &mut draw);
-    let theirs = server.joint().unwrap().decision(table.rows()).unwrap();
-    assert_eq!(agreement.decide(&sent, table.rows()).unwrap(), theirs);
-    let other = pmfcl::federated::Broadcast { model: 1, ..sent };
-    assert!(agreement.decide(&other, table.rows()).is_err());
+    let theirs = server.joint().unwrap().predict(table.rows()).unwrap();
+    assert_eq!(sent.answer(&agreement, table.rows()).unwrap(), theirs);
+    let other = Broadcast { agreement: Digest([1; 32]), ..sent };
+    assert!(matches!(other.answer(&agreement, table.rows()), Err(Error::Mismatch { .. })));
 }
 
 #[test]
@@ -462,8 +469,8 @@ fn zeros_of_categories_are_left_out_and_come_back() {
         .collect();
     let y: Vec<f64> = (0..200).map(|_| draw.normal()).collect();
     let (x, y) = (Rows::new(&x, d).unwrap(), Rows::new(&y, 1).unwrap());
-    let exact = agreement.summarize("c", 0, x, y).unwrap();
-    let dense = exact.summary().numbers() * 8;
+    let exact = Update::of_rows(&agreement, "c", 0, TaskRows::new(x, y)).unwrap();
+    let dense = exact.task().quadratic.numbers() * 8;
     assert!(exact.nbytes() < dense / 2, "{} of {dense}", exact.nbytes());
     for update in [
         exact.clone(),
@@ -493,8 +500,8 @@ fn the_ridge_that_is_chosen_is_the_same_for_rows_in_one_place() {
             server.accept(update(&agreement, client, 0, table)).unwrap();
         }
         let whole = learned(settings, &[Table::stack(tables.iter())]);
-        let (ours, theirs) = (server.joint().unwrap(), whole.model().unwrap());
-        let (ours, theirs) = (ours.model().unwrap().penalty.ridge(), theirs.penalty.ridge());
+        let (ours, theirs) = (server.joint().unwrap(), whole.solution().unwrap());
+        let (ours, theirs) = (ours.solution().unwrap().penalty.ridge(), theirs.penalty.ridge());
         assert!((ours - theirs).abs() <= 1e-9 * theirs, "{ours:e} against {theirs:e}");
     }
 }

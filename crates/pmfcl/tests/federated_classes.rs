@@ -2,27 +2,37 @@
 
 mod support;
 
-use pmfcl::classify::{Scheme, Temperature};
-use pmfcl::federated::{Agreement, Joint, Receipt, Rules, Server, Update};
-use pmfcl::{Basis, ClassLoss, Classifier, ClassifierSettings, Design, Labels, Ridge, Rows};
+use pmfcl::federated::{Receipt, Rules, Server, Update};
+use pmfcl::problem::{Agreement, Gaussian, Logistic, Scheme, Temperature};
+use pmfcl::{
+    Basis, ClassList, Design, Error, Labels, Learner, Problem, Ridge, Rows, Settings, TaskRows,
+};
 use pmfcl_oracle::Draw;
 use support::apart;
 
 const NAMES: [&str; 3] = ["cat", "dog", "eel"];
 const D: usize = 4;
 
-fn settings(loss: ClassLoss) -> ClassifierSettings {
-    ClassifierSettings {
-        loss,
-        classes: Some(NAMES.map(String::from).to_vec()),
-        threads: 1,
-        ..ClassifierSettings::default()
-    }
+const LOSSES: [&str; 3] = ["squared", "gaussian", "logistic"];
+
+fn named() -> ClassList {
+    ClassList::Fixed(NAMES.map(String::from).to_vec())
 }
 
-fn agreement(settings: ClassifierSettings) -> Agreement {
-    let design = Design::new(Basis::default().fix(&[], D).unwrap(), true);
-    Agreement::classes(settings, design).unwrap()
+fn problem(loss: &str) -> Problem {
+    Problem::parse(loss, Some(named())).unwrap()
+}
+
+fn settings() -> Settings {
+    Settings { threads: 1, ..Settings::default() }
+}
+
+fn design() -> Design {
+    Design::new(Basis::default().fix(&[], D).unwrap(), true)
+}
+
+fn agreement(loss: &str, settings: Settings) -> Agreement {
+    Agreement::new(problem(loss), settings, design(), 0).unwrap()
 }
 
 /// A step of a client: rows and labels.
@@ -40,7 +50,13 @@ impl Step {
 
     fn sent(&self, agreement: &Agreement) -> Update {
         let labels = Labels::new(&self.labels);
-        agreement.summarize_labels(&self.client, self.number, self.rows(), &labels).unwrap()
+        let rows = TaskRows::new(self.rows(), &labels);
+        Update::of_rows(agreement, &self.client, self.number, rows).unwrap()
+    }
+
+    fn learn(&self, learner: &mut Learner, name: &str) {
+        let labels = Labels::new(&self.labels);
+        learner.learn(name, TaskRows::new(self.rows(), &labels), 1.0).unwrap();
     }
 }
 
@@ -86,43 +102,44 @@ fn pooled(steps: &[Step]) -> Step {
 
 #[test]
 fn squares_and_discriminants_are_those_of_pooled_rows() {
-    for loss in [ClassLoss::Squared, ClassLoss::Gaussian] {
-        let (agreement, steps) = (agreement(settings(loss)), steps(3));
+    for loss in ["squared", "gaussian"] {
+        let (agreement, steps) = (agreement(loss, settings()), steps(3));
         let order = Draw::new(1).order(steps.len());
         let joint = served(&agreement, &steps, &order).joint().unwrap();
         let all = pooled(&steps);
-        let mut whole = Classifier::new(settings(loss)).unwrap();
-        whole.learn("all", all.rows(), &Labels::new(&all.labels)).unwrap();
-        let ours = joint.decision(all.rows()).unwrap();
-        let gap = apart(&ours, &whole.decision(all.rows()).unwrap());
-        assert!(gap < 1e-9, "{loss:?}: {gap}");
-        let Joint::Classes(joint) = joint else { panic!("classes were learned") };
-        assert_eq!(joint.predict(all.rows()).unwrap(), whole.predict(all.rows()).unwrap());
+        let mut whole = Learner::new(problem(loss), settings()).unwrap();
+        all.learn(&mut whole, "all");
+        let ours = joint.scores(all.rows()).unwrap();
+        let gap = apart(&ours, &whole.scores(all.rows()).unwrap());
+        assert!(gap < 1e-9, "{loss}: {gap}");
+        assert_eq!(
+            joint.predict_classes(all.rows()).unwrap(),
+            whole.predict_classes(all.rows()).unwrap()
+        );
     }
 }
 
 #[test]
 fn bounds_of_log_loss_are_those_of_learning_the_same_steps_in_one_place() {
     for ridge in [Ridge::Auto, Ridge::Fixed(0.01)] {
-        let settings = ClassifierSettings { ridge, ..settings(ClassLoss::Logistic) };
-        let (agreement, steps) = (agreement(settings.clone()), steps(5));
+        let settings = Settings { ridge, ..settings() };
+        let (agreement, steps) = (agreement("logistic", settings.clone()), steps(5));
         let order = Draw::new(2).order(steps.len());
         let server = served(&agreement, &steps, &order);
-        let mut whole = Classifier::new(settings).unwrap();
+        let mut whole = Learner::new(problem("logistic"), settings).unwrap();
         for s in &steps {
-            let name = format!("{}/{}", s.client, s.number);
-            whole.learn(&name, s.rows(), &Labels::new(&s.labels)).unwrap();
+            s.learn(&mut whole, &format!("{}/{}", s.client, s.number));
         }
         let all = pooled(&steps);
         let joint = server.joint().unwrap();
-        let ours = joint.decision(all.rows()).unwrap();
-        let gap = apart(&ours, &whole.decision(all.rows()).unwrap());
+        let ours = joint.scores(all.rows()).unwrap();
+        let gap = apart(&ours, &whole.scores(all.rows()).unwrap());
         assert!(gap < 1e-9, "{ridge:?}: {gap}");
         // Every bound on forgetting too, and with it least losses and notes.
         let theirs = whole.tasks().unwrap();
         for entry in server.report_of(&joint).unwrap() {
             let name = format!("{}/{}", entry.client, entry.step);
-            let other = &theirs.iter().find(|t| t.report.name == name).unwrap().report;
+            let other = theirs.iter().find(|t| t.name == name).unwrap();
             let (a, b) = (entry.report.bound.unwrap(), other.bound.unwrap());
             assert!((a - b).abs() < 1e-9 * b.max(1.0), "{name}: {a} {b}");
             assert!(entry.report.guaranteed && entry.report.forgetting.is_none());
@@ -132,24 +149,24 @@ fn bounds_of_log_loss_are_those_of_learning_the_same_steps_in_one_place() {
 
 #[test]
 fn order_and_removal_leave_no_trace_in_any_loss() {
-    for loss in [ClassLoss::Squared, ClassLoss::Gaussian, ClassLoss::Logistic] {
-        let (agreement, steps) = (agreement(settings(loss)), steps(7));
+    for loss in LOSSES {
+        let (agreement, steps) = (agreement(loss, settings()), steps(7));
         let bytes = |server: &Server| server.broadcast().unwrap().to_bytes();
         let straight: Vec<usize> = (0..steps.len()).collect();
         let mut whole = served(&agreement, &steps, &straight);
         let turned: Vec<usize> = straight.iter().rev().copied().collect();
-        assert_eq!(bytes(&whole), bytes(&served(&agreement, &steps, &turned)), "{loss:?}");
+        assert_eq!(bytes(&whole), bytes(&served(&agreement, &steps, &turned)), "{loss}");
         assert!(whole.remove_client("c1") > 0);
         let others: Vec<usize> =
             straight.into_iter().filter(|&i| steps[i].client != "c1").collect();
-        assert_eq!(bytes(&whole), bytes(&served(&agreement, &steps, &others)), "{loss:?}");
+        assert_eq!(bytes(&whole), bytes(&served(&agreement, &steps, &others)), "{loss}");
     }
 }
 
 #[test]
 fn single_precision_keeps_classes_and_six_digits() {
-    for loss in [ClassLoss::Squared, ClassLoss::Gaussian, ClassLoss::Logistic] {
-        let (agreement, steps) = (agreement(settings(loss)), steps(9));
+    for loss in LOSSES {
+        let (agreement, steps) = (agreement(loss, settings()), steps(9));
         let servers = [false, true].map(|single| {
             let mut server = Server::new(agreement.clone(), Rules::default()).unwrap();
             for s in &steps {
@@ -160,15 +177,15 @@ fn single_precision_keeps_classes_and_six_digits() {
             server
         });
         let all = pooled(&steps);
-        let [full, short] = servers.map(|s| s.joint().unwrap().decision(all.rows()).unwrap());
+        let [full, short] = servers.map(|s| s.joint().unwrap().scores(all.rows()).unwrap());
         let gap = apart(&short, &full);
-        assert!(gap > 0.0 && gap < 1e-5, "{loss:?}: {gap}");
+        assert!(gap > 0.0 && gap < 1e-5, "{loss}: {gap}");
     }
 }
 
 #[test]
 fn a_diagonal_bound_of_log_loss_stays_one_and_discriminants_have_none() {
-    let agreed = agreement(settings(ClassLoss::Logistic));
+    let agreed = agreement("logistic", settings());
     let (steps, mut draw) = (steps(11), Draw::new(4));
     for s in &steps {
         let exact = s.sent(&agreed);
@@ -176,40 +193,38 @@ fn a_diagonal_bound_of_log_loss_stays_one_and_discriminants_have_none() {
         assert!(diagonal.nbytes() < exact.nbytes());
         for _ in 0..10 {
             let theta = support::theta(D + 1, 3, &mut draw);
-            let (outer, inner) =
-                (diagonal.summary().loss(&theta).unwrap(), exact.summary().loss(&theta).unwrap());
+            let [outer, inner] =
+                [&diagonal, &exact].map(|u| u.task().quadratic.loss(&theta).unwrap());
             assert!(outer >= inner - 1e-12 * inner.abs(), "{outer} below {inner}");
         }
     }
-    let gaussian = agreement(settings(ClassLoss::Gaussian));
+    let gaussian = agreement("gaussian", settings());
     assert!(steps[0].sent(&gaussian).in_diagonal(&gaussian).is_err());
 }
 
 #[test]
 fn what_needs_an_order_or_unnamed_classes_is_no_agreement() {
-    let design = || Design::new(Basis::default().fix(&[], D).unwrap(), true);
-    let refused = |settings| Agreement::classes(settings, design()).is_err();
-    assert!(refused(ClassifierSettings { classes: None, ..settings(ClassLoss::Gaussian) }));
-    let sequential =
-        ClassifierSettings { scheme: Scheme::Sequential, ..settings(ClassLoss::Logistic) };
-    assert!(refused(sequential));
-    let warm =
-        ClassifierSettings { temperature: Temperature::Auto, ..settings(ClassLoss::Gaussian) };
-    assert!(refused(warm));
-    let (a, b) =
-        (agreement(settings(ClassLoss::Squared)), agreement(settings(ClassLoss::Gaussian)));
-    assert_ne!(a.fingerprint(), b.fingerprint());
+    let refused = |problem| Agreement::new(problem, settings(), design(), 0).is_err();
+    assert!(refused(Problem::gaussian()));
+    let (classes, scheme) = (named(), Scheme::Sequential);
+    assert!(refused(Problem::Logistic(Logistic { classes, scheme, ..Logistic::default() })));
+    let (classes, temperature) = (named(), Temperature::Auto);
+    assert!(refused(Problem::Gaussian(Gaussian { classes, temperature, ..Gaussian::default() })));
+    let (a, b) = (agreement("squared", settings()), agreement("gaussian", settings()));
+    assert_ne!(a.digest(), b.digest());
     let step = &steps(3)[0];
-    assert!(a.summarize_labels("x", 0, step.rows(), &Labels::new(&["fox"; 40])).is_err());
-    assert!(a.summarize("x", 0, step.rows(), step.rows()).is_err());
+    let strange = Labels::new(&vec!["fox"; step.labels.len()]);
+    let update = Update::of_rows(&a, "x", 0, TaskRows::new(step.rows(), &strange));
+    assert!(matches!(update, Err(Error::UnknownClass { .. })), "{update:?}");
+    assert!(Update::of_rows(&a, "x", 0, TaskRows::new(step.rows(), step.rows())).is_err());
 }
 
 #[test]
 fn a_server_started_again_goes_on_in_every_loss_and_clients_predict_as_it_does() {
     let steps = steps(47);
     let order: Vec<usize> = (0..steps.len()).collect();
-    for loss in [ClassLoss::Squared, ClassLoss::Gaussian, ClassLoss::Logistic] {
-        let agreement = agreement(settings(loss));
+    for loss in LOSSES {
+        let agreement = agreement(loss, settings());
         let whole = served(&agreement, &steps, &order);
         let first = served(&agreement, &steps, &order[..5]);
         let joint = first.joint().unwrap();
@@ -219,9 +234,9 @@ fn a_server_started_again_goes_on_in_every_loss_and_clients_predict_as_it_does()
         }
         let (ours, theirs) = (again.joint().unwrap(), whole.joint().unwrap());
         let x = steps[0].rows();
-        assert_eq!(ours.decision(x).unwrap(), theirs.decision(x).unwrap(), "{loss:?}");
-        assert_eq!(again.report().unwrap(), whole.report().unwrap(), "{loss:?}");
+        assert_eq!(ours.scores(x).unwrap(), theirs.scores(x).unwrap(), "{loss}");
+        assert_eq!(again.report().unwrap(), whole.report().unwrap(), "{loss}");
         let sent = again.broadcast().unwrap();
-        assert_eq!(agreement.decide(&sent, x).unwrap(), ours.decision(x).unwrap(), "{loss:?}");
+        assert_eq!(sent.answer(&agreement, x).unwrap(), ours.scores(x).unwrap(), "{loss}");
     }
 }

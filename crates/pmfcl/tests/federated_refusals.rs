@@ -4,8 +4,9 @@ mod support;
 
 use std::collections::BTreeSet;
 
-use pmfcl::federated::{Agreement, Broadcast, Receipt, Refused, Rules, Server, Update};
-use pmfcl::{Basis, ClassLoss, ClassifierSettings, Design, Labels, Rows, Settings, Summary};
+use pmfcl::federated::{Broadcast, Receipt, Refused, Rules, Server, Update};
+use pmfcl::problem::Agreement;
+use pmfcl::{Basis, Design, Labels, Problem, Rows, Settings, Summary, TaskRows};
 use pmfcl_oracle::Draw;
 use support::{Table, plain};
 
@@ -13,12 +14,17 @@ const D: usize = 3;
 
 fn agreement() -> Agreement {
     let design = Design::new(Basis::default().fix(&[], D).unwrap(), true);
-    Agreement::values(Settings { intercept: true, ..plain() }, 1, design).unwrap()
+    agreed(design)
+}
+
+fn agreed(design: Design) -> Agreement {
+    let settings = Settings { intercept: design.intercept(), ..plain() };
+    Agreement::new(Problem::squared(), settings, design, 1).unwrap()
 }
 
 fn sent(agreement: &Agreement, client: &str, step: u64, n: usize) -> Update {
     let table = Table::noise(n, D, 1, &mut Draw::new(step + n as u64));
-    agreement.summarize(client, step, table.rows(), table.targets()).unwrap()
+    Update::of_rows(agreement, client, step, table.task()).unwrap()
 }
 
 fn rules() -> Rules {
@@ -47,15 +53,30 @@ fn state(server: &Server) -> Vec<Vec<u8>> {
     held.chain([server.broadcast().unwrap().to_bytes()]).collect()
 }
 
-/// Changes bytes and gives them the check number they should have.
-fn sealed(bytes: &[u8], change: impl Fn(&mut Vec<u8>)) -> Vec<u8> {
-    let mut body = bytes[..bytes.len() - 4].to_vec();
-    change(&mut body);
-    let check = !body.iter().fold(!0_u32, |crc, byte| {
+/// Bytes before the name of the client, and of the head of a task summary.
+const HEADER: usize = 56;
+const TASK_HEAD: usize = 60;
+
+fn checksum(bytes: &[u8]) -> [u8; 4] {
+    let crc = !bytes.iter().fold(!0_u32, |crc, byte| {
         (0..8)
             .fold(crc ^ u32::from(*byte), |c, _| (c >> 1) ^ (0xEDB8_8320 & (c & 1).wrapping_neg()))
     });
-    body.extend_from_slice(&check.to_le_bytes());
+    crc.to_le_bytes()
+}
+
+/// Changes bytes and gives them the checksum they should have; of an update also the one of its task summary.
+fn sealed(bytes: &[u8], change: impl Fn(&mut Vec<u8>)) -> Vec<u8> {
+    let mut body = bytes[..bytes.len() - 4].to_vec();
+    change(&mut body);
+    if bytes.starts_with(b"PMFU") {
+        let name = u32::from_le_bytes(bytes[48..52].try_into().unwrap()) as usize;
+        let end = body.len() - 4;
+        let check = checksum(&body[HEADER + name..end]);
+        body[end..].copy_from_slice(&check);
+    }
+    let check = checksum(&body);
+    body.extend_from_slice(&check);
     body
 }
 
@@ -77,17 +98,17 @@ fn every_refusal_names_the_client_and_leaves_the_server_as_it_was() {
     refuse(sent(&agreement, "anna", 1, 2), "at least 4");
     refuse(sent(&agreement, "anna", 1, 1001), "at most 1000");
     let wider = Design::new(Basis::default().fix(&[], D + 1).unwrap(), true);
-    let wider = Agreement::values(Settings { intercept: true, ..plain() }, 1, wider).unwrap();
+    let wider = agreed(wider);
     let table = Table::noise(20, D + 1, 1, &mut Draw::new(1));
-    refuse(wider.summarize("ben", 1, table.rows(), table.targets()).unwrap(), "another model");
+    refuse(Update::of_rows(&wider, "ben", 1, table.task()).unwrap(), "another model");
     let huge = Table::noise(20, D, 1, &mut Draw::new(1)).scaled(&[1.0, 1e120, 1.0]);
-    refuse(agreement.summarize("ben", 1, huge.rows(), huge.targets()).unwrap(), "1e100");
+    refuse(Update::of_rows(&agreement, "ben", 1, huge.task()).unwrap(), "1e100");
     // A summary of other rows than the intercept says, as scaling makes it.
-    let odd = sent(&agreement, "ben", 1, 20).summary().clone();
+    let odd = sent(&agreement, "ben", 1, 20).task().quadratic.clone();
     let odd = Summary::from_bytes(&sealed(&odd.to_bytes(), |b| {
         b[20..28].copy_from_slice(&25.0_f64.to_le_bytes());
     }));
-    refuse(Update::from_summary(&agreement, "ben", 1, odd.unwrap()).unwrap(), "the intercept");
+    refuse(Update::of_quadratic(&agreement, "ben", 1, odd.unwrap()).unwrap(), "the intercept");
 }
 
 #[test]
@@ -104,9 +125,9 @@ fn too_many_bytes_are_not_even_read() {
 fn a_small_diagonal_upload_cannot_unpack_to_more_than_the_limit() {
     let d = 600;
     let design = Design::new(Basis::default().fix(&[], d).unwrap(), false);
-    let agreement = Agreement::values(plain(), 1, design).unwrap();
+    let agreement = agreed(design);
     let table = Table::noise(5, d, 1, &mut Draw::new(1));
-    let sent = agreement.summarize("anna", 0, table.rows(), table.targets()).unwrap();
+    let sent = Update::of_rows(&agreement, "anna", 0, table.task()).unwrap();
     let bytes = sent.in_diagonal(&agreement).unwrap().to_bytes();
     assert!(bytes.len() < 20_000);
     assert!(matches!(Update::from_bytes(&bytes, 100_000), Err(Refused::TooLarge { .. })));
@@ -154,21 +175,18 @@ fn sealed_lies_never_panic_and_never_allocate_what_they_claim() {
 
 #[test]
 fn classes_that_do_not_sum_to_the_samples_are_refused() {
-    for loss in [ClassLoss::Gaussian, ClassLoss::Logistic] {
+    for problem in [Problem::gaussian(), Problem::logistic()] {
         let design = Design::new(Basis::default().fix(&[], 1).unwrap(), true);
-        let classes = Some(["a", "b"].map(String::from).to_vec());
-        let settings = ClassifierSettings { loss, classes, ..ClassifierSettings::default() };
-        let agreement = Agreement::classes(settings, design).unwrap();
+        let problem = problem.with_classes(["a", "b"].map(String::from).to_vec()).unwrap();
+        let bounded = problem.looks_again();
+        let agreement = Agreement::new(problem, Settings::default(), design, 0).unwrap();
         let mut server = Server::new(agreement.clone(), Rules::default()).unwrap();
         let x = [0.0, 1.0, 2.0, 3.0, 4.0, 5.0];
         let labels = Labels::new(&["a", "a", "b", "a", "b", "b"]);
-        let rows = Rows::new(&x, 1).unwrap();
-        let good = agreement.summarize_labels("anna", 0, rows, &labels).unwrap().to_bytes();
-        // The last sum of a summary, or the count of the first class behind least and separable.
-        let at = match loss {
-            ClassLoss::Logistic => 56 + "anna".len() + 16,
-            _ => good.len() - 12,
-        };
+        let rows = TaskRows::new(Rows::new(&x, 1).unwrap(), &labels);
+        let good = Update::of_rows(&agreement, "anna", 0, rows).unwrap().to_bytes();
+        // The count of the first class behind the head of the task, or the last sum before the two checksums.
+        let at = if bounded { HEADER + "anna".len() + TASK_HEAD } else { good.len() - 16 };
         let lie = sealed(&good, |b| b[at..at + 8].copy_from_slice(&1e3_f64.to_le_bytes()));
         let error = server.accept_bytes(&lie).unwrap_err().to_string();
         assert!(error.contains("classes do not sum") && error.contains("anna"), "{error}");
@@ -192,7 +210,7 @@ fn a_broadcast_comes_back_bit_for_bit_or_not_at_all() {
         flipped[bit / 8] ^= 1 << (bit % 8);
         assert!(Broadcast::from_bytes(&flipped, 1000).is_err());
     }
-    let huge = sealed(&bytes, |b| b[32..40].fill(0xff));
+    let huge = sealed(&bytes, |b| b[56..64].fill(0xff));
     assert!(Broadcast::from_bytes(&huge, 1000).is_err());
 }
 
@@ -201,7 +219,7 @@ fn names_that_break_a_line_or_fill_a_page_are_no_names() {
     let agreement = agreement();
     let table = Table::noise(9, D, 1, &mut Draw::new(1));
     for name in ["", "a\nb", &"x".repeat(256)] {
-        assert!(agreement.summarize(name, 0, table.rows(), table.targets()).is_err());
+        assert!(Update::of_rows(&agreement, name, 0, table.task()).is_err());
     }
-    assert!(agreement.summarize("Zoë & 李", 0, table.rows(), table.targets()).is_ok());
+    assert!(Update::of_rows(&agreement, "Zoë & 李", 0, table.task()).is_ok());
 }

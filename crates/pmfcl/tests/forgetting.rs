@@ -3,7 +3,7 @@
 mod support;
 
 use pmfcl::report::{conflict, continual, inference};
-use pmfcl::{Accumulator, Learner, MemoryKind, Preference, Ridge, Settings, Theta};
+use pmfcl::{Accumulator, Learner, MemoryKind, Preference, Ridge, Settings, TaskRows, Theta};
 use pmfcl_oracle::{Draw, least_squares};
 use proptest::prelude::*;
 use support::{Table, apart, inner, learned, plain, settings};
@@ -43,7 +43,7 @@ proptest! {
         let learner = learned(
             Settings { ridge: Ridge::Fixed(ridge), ..settings(MemoryKind::Ledger, prefer) }, &tables,
         );
-        let theta = &learner.model().unwrap().theta;
+        let theta = &learner.solution().unwrap().theta;
         let mut mean = 0.0;
         for (t, report) in tables.iter().zip(learner.tasks().unwrap()) {
             let n = t.n() as f64;
@@ -112,7 +112,7 @@ proptest! {
             ledger.tasks().unwrap().iter().map(|t| t.weight * t.forgetting.unwrap()).sum();
         for learner in [&ledger, &compact] {
             let mean = learner.mean_forgetting().unwrap();
-            let size = learner.pooled().unwrap().loss(&Theta::zeros(d, 1)).unwrap();
+            let size = learner.pool().unwrap().quadratic.loss(&Theta::zeros(d, 1)).unwrap();
             prop_assert!((mean - truth).abs() <= 1e-12 * size, "{mean} against {truth}");
         }
     }
@@ -130,7 +130,8 @@ proptest! {
         let all = Table::stack(tables.iter());
         let (pooled, own) = (own_squares(&all), tables.iter().map(own_squares).sum::<f64>());
         prop_assert!((total - (pooled - own) / 2.0).abs() <= 1e-11 * pooled);
-        let test = &conflict::chow(learner.summaries().unwrap().iter(), Accumulator::Qr).unwrap()[0];
+        let parts = learner.summaries().unwrap();
+        let test = &conflict::chow(parts.iter().map(|s| &**s), Accumulator::Qr).unwrap()[0];
         let (n, m, t) = (all.n() as f64, d as f64, count as f64);
         prop_assert!((test.forgetting * n - total).abs() <= 1e-11 * pooled);
         let f = ((pooled - own) / (m * (t - 1.0))) / (own / (n - t * m));
@@ -202,7 +203,8 @@ fn real_conflict_has_a_tiny_p_value_and_stands_far_above_the_floor() {
     let mut draw = Draw::new(18);
     let tables = tasks(3, 3, 2.0, 0.3, &mut draw);
     let learner = learned(plain(), &tables);
-    let test = &conflict::chow(learner.summaries().unwrap().iter(), Accumulator::Qr).unwrap()[0];
+    let parts = learner.summaries().unwrap();
+    let test = &conflict::chow(parts.iter().map(|s| &**s), Accumulator::Qr).unwrap()[0];
     assert!(test.p_value.unwrap() < 1e-12, "{test:?}");
     assert!(test.forgetting > 20.0 * test.noise_floor.unwrap());
     let matrix = conflict::matrix(&learner).unwrap();
@@ -213,7 +215,7 @@ fn real_conflict_has_a_tiny_p_value_and_stands_far_above_the_floor() {
             assert!(i == j || p.unwrap() < 1e-3, "{i} {j} {p:?}");
         }
     }
-    assert!(conflict::chow(learner.summaries().unwrap()[..1].iter(), Accumulator::Qr).is_err());
+    assert!(conflict::chow(parts[..1].iter().map(|s| &**s), Accumulator::Qr).is_err());
 }
 
 #[test]
@@ -260,7 +262,7 @@ fn standard_errors_and_intervals_cover_as_often_as_they_say() {
         let covariance = inference::Covariance::of(&learner).unwrap();
         let t = pmfcl::report::distributions::student_quantile(0.95, covariance.freedom());
         let error = covariance.standard_errors()[0][1].unwrap();
-        let found = learner.model().unwrap().theta.column(0)[1];
+        let found = learner.solution().unwrap().theta.column(0)[1];
         parameters += usize::from((found - truth[1]).abs() <= t * error);
         let x = draw.normals(3);
         let y = inner(&x, &truth) + 0.7 * draw.normal();
@@ -290,7 +292,7 @@ fn intervals_cover_also_where_old_tasks_fade() {
             let covariance = inference::Covariance::of(&learner).unwrap();
             let t = pmfcl::report::distributions::student_quantile(0.95, covariance.freedom());
             let error = covariance.standard_errors()[0][1].unwrap();
-            let found = learner.model().unwrap().theta.column(0)[1];
+            let found = learner.solution().unwrap().theta.column(0)[1];
             covered += usize::from((found - truth[1]).abs() <= t * error);
         }
         // Binomial: 360 ± 4·6, and a few per cent because designs differ from task to task.
@@ -317,10 +319,10 @@ fn the_drift_test_of_folded_memory_is_the_ledgers_or_refused() {
     let tables: Vec<Table> = (0..2).map(|_| Table::linear(20, &truth, 1.0, &mut draw)).collect();
     let next = Table::linear(20, &truth, 1.0, &mut draw).summary();
     let of = |memory, weights: [f64; 2]| {
-        let mut learner = Learner::new(settings(memory, Preference::Samples)).unwrap();
+        let mut learner = support::learner(settings(memory, Preference::Samples));
         for (t, w) in weights.into_iter().enumerate() {
             let (x, y) = (tables[t].rows(), tables[t].targets());
-            learner.learn_weighted(&t.to_string(), x, y, None, w).unwrap();
+            learner.learn(&t.to_string(), TaskRows::new(x, y), w).unwrap();
         }
         conflict::drift(&learner, &next)
     };

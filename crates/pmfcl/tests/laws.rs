@@ -245,23 +245,22 @@ proptest! {
 }
 
 #[test]
-fn a_learner_grows_by_inputs_and_targets_that_were_zero_before() {
+fn a_learner_grows_by_inputs_that_were_zero_before() {
     let mut draw = Draw::new(3);
-    let before = Table::noise(20, 3, 1, &mut draw);
+    let before = Table::noise(20, 3, 2, &mut draw);
     let after = Table::noise(25, 5, 2, &mut draw);
-    // Inputs 1 and 2 and target 0 are new.
+    // Inputs 1 and 2 are new.
     let x = before.x.chunks_exact(3).flat_map(|r| [r[0], 0.0, 0.0, r[1], r[2]]).collect();
-    let y = before.y.iter().flat_map(|y| [0.0, *y]).collect();
-    let explicit = Table { x, y, d: 5, p: 2 };
+    let explicit = Table { x, d: 5, ..before.clone() };
     for memory in [MemoryKind::Ledger, MemoryKind::Compact] {
         let settings =
             Settings { intercept: true, ..support::settings(memory, pmfcl::Preference::Samples) };
         let mut grown = support::learned(settings.clone(), std::slice::from_ref(&before));
-        grown.extend_inputs(1, 2).unwrap();
-        grown.extend_targets(0, 1).unwrap();
-        grown.learn("1", after.rows(), after.targets()).unwrap();
+        grown.extend_inputs(1).unwrap();
+        grown.rearrange_inputs(&[0, 3, 4, 1], 5).unwrap();
+        grown.learn("1", after.task(), 1.0).unwrap();
         let whole = support::learned(settings, &[explicit.clone(), after.clone()]);
-        let (a, b) = (&grown.model().unwrap().theta, &whole.model().unwrap().theta);
+        let (a, b) = (&grown.solution().unwrap().theta, &whole.solution().unwrap().theta);
         assert!(support::apart(a.cells(), b.cells()) < 1e-12, "{memory:?}");
     }
 }

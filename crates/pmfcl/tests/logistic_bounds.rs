@@ -1,8 +1,6 @@
 //! A bound that is called guaranteed is never crossed; one that is not called so is crossed somewhere.
 
-use pmfcl::loss::logistic::{
-    Curvature, LabelledRows, Objective, columns, evaluate, expand, fit, least_loss,
-};
+use pmfcl::problem::logistic::{Curvature, Objective, OneTask, columns};
 use pmfcl::{Basis, Design, Rows, Summary, Theta};
 
 /// Uniform and normal numbers from a seed (splitmix64, Box and Muller).
@@ -83,12 +81,9 @@ impl Case {
         Self { design, d, classes, x, y, weights }
     }
 
-    fn rows(&self) -> LabelledRows<'_> {
-        LabelledRows {
-            x: Rows::new(&self.x, self.d).unwrap(),
-            labels: &self.y,
-            weights: self.weights.as_deref(),
-        }
+    fn rows(&self) -> OneTask<'_> {
+        let (x, y) = (Rows::new(&self.x, self.d).unwrap(), (&self.y[..], self.classes));
+        OneTask::new(&self.design, x, y, self.weights.as_deref(), 1).unwrap()
     }
 
     fn shape(&self) -> (usize, usize) {
@@ -96,18 +91,18 @@ impl Case {
     }
 
     fn loss(&self, theta: &Theta) -> f64 {
-        evaluate(&self.design, self.rows(), self.classes, theta, 1).unwrap().0
+        self.rows().evaluate(theta).unwrap().0
     }
 
     fn gradient(&self, theta: &Theta) -> Theta {
-        evaluate(&self.design, self.rows(), self.classes, theta, 1).unwrap().1
+        self.rows().evaluate(theta).unwrap().1
     }
 
     fn expand(&self, anchor: &Theta, curvature: Curvature) -> Summary {
-        let bound = expand(&self.design, self.rows(), self.classes, anchor, curvature, 1).unwrap();
-        let there = bound.summary.loss(anchor).unwrap();
-        assert!(rounding(&bound.summary, there) >= (there - bound.value).abs(), "touches");
-        bound.summary
+        let bound = self.rows().expand(anchor, curvature).unwrap();
+        let there = bound.loss(anchor).unwrap();
+        assert!(rounding(&bound, there) >= (there - self.loss(anchor)).abs(), "touches");
+        bound
     }
 }
 
@@ -267,7 +262,7 @@ fn logistic_least_loss_is_below_every_loss_and_near_the_lowest() {
         for _ in 0..150 {
             let case = Case::draw(&mut draws, classes);
             let (m, p) = case.shape();
-            let least = least_loss(&case.design, case.rows(), classes, None, 1).unwrap();
+            let least = case.rows().least_loss(None).unwrap();
             assert!(least.value <= least.reached && least.value >= 0.0, "{least:?}");
             for _ in 0..20 {
                 let size = draws.decade(-1.0, 1.5);
@@ -275,15 +270,8 @@ fn logistic_least_loss_is_below_every_loss_and_near_the_lowest() {
                 assert!(least.value <= loss + 1e-12, "{least:?} above {loss}");
             }
             // All but no ridge: nearly the lowest loss there is.
-            let objective = Objective {
-                design: &case.design,
-                task: case.rows(),
-                classes,
-                scale: 1.0,
-                past: None,
-                penalty: &vec![1e-9; m],
-            };
-            let fit = fit(&objective, None, 1).unwrap();
+            let objective = Objective { scale: 1.0, past: None, penalty: &vec![1e-9; m] };
+            let fit = case.rows().minimize(&objective, None).unwrap();
             assert!(least.value <= fit.loss + 1e-12, "{least:?} above {}", fit.loss);
             assert!(least.separable || !fit.separable, "{least:?} {fit:?}");
             separable += usize::from(least.separable);

@@ -1,8 +1,6 @@
 //! Hard inputs of logistic loss: nothing hangs, nothing overflows, and threads change no bit.
 
-use pmfcl::loss::logistic::{
-    Curvature, Fit, LabelledRows, Objective, evaluate, expand, fit, least_loss,
-};
+use pmfcl::problem::logistic::{Curvature, Least, Minimum, Objective, OneTask};
 use pmfcl::{Basis, Design, Error, Rows, Theta};
 
 const ALL: [Curvature; 6] = [
@@ -18,30 +16,35 @@ fn design(d: usize, intercept: bool) -> Design {
     Design::new(Basis::default().fix(&[], d).unwrap(), intercept)
 }
 
-fn labelled<'a>(x: &'a [f64], d: usize, y: &'a [u32]) -> LabelledRows<'a> {
-    LabelledRows { x: Rows::new(x, d).unwrap(), labels: y, weights: None }
+fn task<'a>(
+    design: &Design,
+    x: &'a [f64],
+    y: &'a [u32],
+    classes: usize,
+    threads: usize,
+) -> OneTask<'a> {
+    let x = Rows::new(x, design.inputs()).unwrap();
+    OneTask::new(design, x, (y, classes), None, threads).unwrap()
+}
+
+fn least_loss(x: &[f64], d: usize, y: &[u32], classes: usize) -> Least {
+    task(&design(d, true), x, y, classes, 1).least_loss(None).unwrap()
 }
 
 /// Fits with ridge `lambda` on everything but the intercept.
-fn fitted(x: &[f64], d: usize, y: &[u32], classes: usize, lambda: f64, intercept: bool) -> Fit {
+fn fitted(x: &[f64], d: usize, y: &[u32], classes: usize, lambda: f64, intercept: bool) -> Minimum {
     let design = design(d, intercept);
     let mut penalty = vec![lambda; design.width()];
     if intercept {
         penalty[0] = 0.0;
     }
-    let objective = Objective {
-        design: &design,
-        task: labelled(x, d, y),
-        classes,
-        scale: 1.0,
-        past: None,
-        penalty: &penalty,
-    };
-    let fit = fit(&objective, None, 2).unwrap();
+    let objective = Objective { scale: 1.0, past: None, penalty: &penalty };
+    let mut task = task(&design, x, y, classes, 2);
+    let fit = task.minimize(&objective, None).unwrap();
     assert!(fit.theta.is_finite() && fit.loss.is_finite() && fit.iterations < 150, "{fit:?}");
     for curvature in ALL {
-        let part = expand(&design, labelled(x, d, y), classes, &fit.theta, curvature, 1).unwrap();
-        assert!(part.summary.loss(&fit.theta).unwrap().is_finite());
+        let part = task.expand(&fit.theta, curvature).unwrap();
+        assert!(part.loss(&fit.theta).unwrap().is_finite());
     }
     fit
 }
@@ -78,28 +81,20 @@ fn logistic_bits_do_not_depend_on_threads() {
         let x = noise(n * d, 3);
         let y = classes_of(&x, d, classes);
         let design = design(d, true);
-        let task = labelled(&x, d, &y);
         let penalty = vec![0.1; d + 1];
         let run = |threads: usize| {
-            let objective = Objective {
-                design: &design,
-                task,
-                classes,
-                scale: 1.0,
-                past: None,
-                penalty: &penalty,
-            };
-            let fit = fit(&objective, None, threads).unwrap();
+            let objective = Objective { scale: 1.0, past: None, penalty: &penalty };
+            let mut task = task(&design, &x, &y, classes, threads);
+            let fit = task.minimize(&objective, None).unwrap();
             assert!(fit.converged && fit.gradient <= 1e-10, "{}", fit.gradient);
             let mut bits: Vec<u64> = fit.theta.cells().iter().map(|v| v.to_bits()).collect();
-            let (loss, gradient) = evaluate(&design, task, classes, &fit.theta, threads).unwrap();
+            let (loss, gradient) = task.evaluate(&fit.theta).unwrap();
             bits.extend(gradient.cells().iter().chain([&loss]).map(|v| v.to_bits()));
             for curvature in [Curvature::Sharp, Curvature::Diagonal, ALL[5]] {
-                let part = expand(&design, task, classes, &fit.theta, curvature, threads).unwrap();
-                bits.extend(part.summary.to_bytes().iter().map(|b| u64::from(*b)));
+                let part = task.expand(&fit.theta, curvature).unwrap();
+                bits.extend(part.to_bytes().iter().map(|b| u64::from(*b)));
             }
-            let start = Some(&fit.theta);
-            let least = least_loss(&design, task, classes, start, threads).unwrap();
+            let least = task.least_loss(Some(&fit.theta)).unwrap();
             assert!(least.value > 0.0 && least.value <= fit.loss, "{least:?} {}", fit.loss);
             bits.push(least.value.to_bits());
             bits
@@ -120,7 +115,7 @@ fn logistic_a_single_class_is_reported_as_separable() {
         let fit = fitted(&x, 3, &[2; 20], 4, lambda, true);
         assert!(fit.separable && fit.theta.norm() < 100.0, "{fit:?}");
     }
-    let least = least_loss(&design(3, true), labelled(&x, 3, &[1; 20]), 2, None, 1).unwrap();
+    let least = least_loss(&x, 3, &[1; 20], 2);
     assert!(least.separable && least.value.abs() < f64::MIN_POSITIVE);
 }
 
@@ -135,7 +130,7 @@ fn logistic_separable_classes_are_reported_and_stay_finite() {
             let fit = fitted(&x, 2, &y, classes, lambda, true);
             assert!(fit.separable, "{lambda}: {fit:?}");
         }
-        let least = least_loss(&design(2, true), labelled(&x, 2, &y), classes, None, 1).unwrap();
+        let least = least_loss(&x, 2, &y, classes);
         assert!(least.separable && least.value.abs() < f64::MIN_POSITIVE, "{least:?}");
     }
 }
@@ -145,9 +140,9 @@ fn logistic_a_missing_class_leaves_the_others_their_loss() {
     let x = noise(400, 4);
     let y: Vec<u32> = noise(200, 5).iter().map(|v| 2 * u32::from(*v > 0.3)).collect();
     // Classes 1 and 3 never occur, so softmax can only come as low as two classes do.
-    let four = least_loss(&design(2, true), labelled(&x, 2, &y), 4, None, 1).unwrap();
+    let four = least_loss(&x, 2, &y, 4);
     let two: Vec<u32> = y.iter().map(|y| y / 2).collect();
-    let two = least_loss(&design(2, true), labelled(&x, 2, &two), 2, None, 1).unwrap();
+    let two = least_loss(&x, 2, &two, 2);
     assert!((four.value - two.value).abs() < 1e-12, "{four:?} {two:?}");
     let fit = fitted(&x, 2, &y, 4, 1e-9, true);
     assert!(fit.loss >= four.value && fit.loss - four.value < 1e-6, "{fit:?}");
@@ -162,7 +157,7 @@ fn logistic_partly_separated_rows_do_not_spoil_the_certificate() {
         x.extend([f64::from(u8::from(i % 3 == 0)), v]);
         y.push(u32::from(i % 3 == 0 || i % 2 == 0));
     }
-    let least = least_loss(&design(2, true), labelled(&x, 2, &y), 2, None, 1).unwrap();
+    let least = least_loss(&x, 2, &y, 2);
     let fit = fitted(&x, 2, &y, 2, 1e-10, true);
     assert!(!least.separable && least.value > 0.0, "{least:?}");
     assert!(least.value <= fit.loss && fit.loss - least.value < 2e-5, "{least:?} {}", fit.loss);
@@ -181,19 +176,18 @@ fn logistic_large_values_and_confident_rows_stay_finite() {
         let anchor =
             Theta::from_columns(4, p, noise(4 * p, 9).iter().map(|v| 100.0 * v).collect()).unwrap();
         for curvature in ALL {
-            let part =
-                expand(&design(3, true), labelled(&x, 3, &y), classes, &anchor, curvature, 1)
-                    .unwrap();
-            assert!(part.value.is_finite() && part.summary.min_loss().is_finite(), "{curvature}");
+            let mut task = task(&design(3, true), &x, &y, classes, 1);
+            let part = task.expand(&anchor, curvature).unwrap();
+            let value = task.evaluate(&anchor).unwrap().0;
+            assert!(value.is_finite() && part.min_loss().is_finite(), "{curvature}");
         }
     }
     for eta in [-700.0, 700.0] {
         let anchor = Theta::from_slice(&[eta]);
         for curvature in ALL {
             let part =
-                expand(&design(1, false), labelled(&[1.0], 1, &[1]), 2, &anchor, curvature, 1)
-                    .unwrap();
-            let there = part.summary.loss(&anchor).unwrap();
+                task(&design(1, false), &[1.0], &[1], 2, 1).expand(&anchor, curvature).unwrap();
+            let there = part.loss(&anchor).unwrap();
             // The constant of a row that is sure and wrong is 1/2c ≤ 5e9 for the floor on c, so ε·5e9.
             assert!((there - (-eta).max(0.0)).abs() <= 2e-6, "{curvature}: {there}");
         }
@@ -220,21 +214,16 @@ fn logistic_any_start_leads_to_the_same_minimum() {
     for classes in [2, 3] {
         let y = classes_of(&x, 3, classes);
         let design = design(3, true);
-        let objective = Objective {
-            design: &design,
-            task: labelled(&x, 3, &y),
-            classes,
-            scale: 1.0,
-            past: None,
-            penalty: &[0.0, 0.5, 0.5, 0.5],
-        };
+        let penalty = [0.0, 0.5, 0.5, 0.5];
+        let objective = Objective { scale: 1.0, past: None, penalty: &penalty };
+        let mut task = task(&design, &x, &y, classes, 1);
         let p = if classes == 2 { 1 } else { classes };
-        let base = fit(&objective, None, 1).unwrap();
+        let base = task.minimize(&objective, None).unwrap();
         for size in [0.1, 3.0, 100.0, 1e6] {
             let start =
                 Theta::from_columns(4, p, noise(4 * p, 14).iter().map(|v| size * v).collect())
                     .unwrap();
-            let other = fit(&objective, Some(&start), 1).unwrap();
+            let other = task.minimize(&objective, Some(&start)).unwrap();
             assert!(
                 other.converged && other.theta.distance(&base.theta) < 1e-8,
                 "{size}: {other:?}"
@@ -248,8 +237,7 @@ fn logistic_bad_input_is_refused_with_its_place() {
     let design = design(1, true);
     let y = [0u32, 1, 1];
     let go = |x: &[f64], y: &[u32], classes: usize, weights: Option<&[f64]>| {
-        let task = LabelledRows { x: Rows::new(x, 1).unwrap(), labels: y, weights };
-        evaluate(&design, task, classes, &Theta::zeros(2, 1), 1).unwrap_err()
+        OneTask::new(&design, Rows::new(x, 1).unwrap(), (y, classes), weights, 1).unwrap_err()
     };
     assert!(matches!(go(&[0.0, f64::NAN, 1.0], &y, 2, None), Error::NotFinite { row: 1, .. }));
     assert!(matches!(go(&[0.0, 1.0, 2.0], &[0, 1, 2], 2, None), Error::Range { .. }));

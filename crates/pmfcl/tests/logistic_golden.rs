@@ -1,8 +1,6 @@
 //! Logistic and softmax numbers from an independent oracle (NumPy, float64, Newton to machine precision).
 
-use pmfcl::loss::logistic::{
-    Curvature, LabelledRows, Objective, evaluate, expand, fit, least_loss, probabilities,
-};
+use pmfcl::problem::logistic::{Curvature, Objective, OneTask, probabilities};
 use pmfcl::{Basis, Design, Penalty, Rows, Summary, Theta, solve};
 use serde_json::Value;
 
@@ -60,31 +58,24 @@ struct Setting {
 }
 
 impl Setting {
-    fn rows<'a>(&self, task: &'a Task) -> LabelledRows<'a> {
-        LabelledRows { x: Rows::new(&task.x, self.d).unwrap(), labels: &task.labels, weights: None }
+    fn rows<'a>(&self, task: &'a Task) -> OneTask<'a> {
+        let x = Rows::new(&task.x, self.d).unwrap();
+        OneTask::new(&self.design, x, (&task.labels, self.classes), None, 1).unwrap()
     }
 
     fn fit(&self, task: &Task, past: Option<&Summary>, ridge: f64) -> Theta {
-        let objective = Objective {
-            design: &self.design,
-            task: self.rows(task),
-            classes: self.classes,
-            scale: 1.0,
-            past,
-            penalty: &vec![ridge; self.d],
-        };
-        let fit = fit(&objective, None, 1).unwrap();
+        let objective = Objective { scale: 1.0, past, penalty: &vec![ridge; self.d] };
+        let fit = self.rows(task).minimize(&objective, None).unwrap();
         assert!(fit.converged && fit.gradient <= 1e-10 && !fit.separable, "{fit:?}");
         fit.theta
     }
 
     fn expand(&self, task: &Task, anchor: &Theta, curvature: Curvature) -> Summary {
-        let rows = self.rows(task);
-        expand(&self.design, rows, self.classes, anchor, curvature, 1).unwrap().summary
+        self.rows(task).expand(anchor, curvature).unwrap()
     }
 
     fn loss(&self, task: &Task, theta: &Theta) -> f64 {
-        evaluate(&self.design, self.rows(task), self.classes, theta, 1).unwrap().0
+        self.rows(task).evaluate(theta).unwrap().0
     }
 }
 
@@ -117,8 +108,7 @@ fn logistic_one_shot_is_the_oracles() {
         let theta = pooled(&parts);
         let bound: Vec<f64> = parts.iter().map(|s| s.forgetting(&theta).unwrap()).collect();
         worst = worst.max(close(&bound, &numbers(&golden[name]["bound"]), name));
-        let least =
-            |t: &Task| least_loss(&setting.design, setting.rows(t), 2, None, 1).unwrap().value;
+        let least = |t: &Task| setting.rows(t).least_loss(None).unwrap().value;
         let forgetting: Vec<f64> = tasks
             .iter()
             .zip(&minima)

@@ -5,7 +5,7 @@
 //! The paper's form is Böhning's curvature at each task's own minimum, with a ridge of 1e-6 to make that exist.
 #![allow(clippy::print_stdout, reason = "the table is what one runs this for")]
 
-use pmfcl::loss::logistic::{Curvature, LabelledRows, Objective, columns, evaluate, expand, fit};
+use pmfcl::problem::logistic::{Curvature, Objective, OneTask, columns};
 use pmfcl::{Basis, Design, Penalty, Rows, Summary, Theta, solve};
 
 const D: usize = 20;
@@ -39,10 +39,6 @@ struct Table {
 }
 
 impl Table {
-    fn rows(&self) -> LabelledRows<'_> {
-        LabelledRows { x: Rows::new(&self.x, D).unwrap(), labels: &self.y, weights: None }
-    }
-
     /// `x = C z`, `C` the Cholesky factor of `½I + ½11ᵀ`; `P(y = 1) = sigmoid(2 xᵀθ/√d)`, and likewise by softmax
     /// where `θ` has several columns.
     fn draw(draws: &mut Draws, root: &[Vec<f64>], theta: &[f64], n: usize) -> Self {
@@ -114,24 +110,22 @@ impl Stream {
         Self { design, classes, train, test: Table::join(&test) }
     }
 
+    fn rows<'a>(&self, table: &'a Table) -> OneTask<'a> {
+        let x = Rows::new(&table.x, D).unwrap();
+        OneTask::new(&self.design, x, (&table.y, self.classes), None, 1).unwrap()
+    }
+
     fn fit(&self, table: &Table, past: Option<&Summary>, ridge: f64) -> Theta {
         let mut penalty = vec![ridge; D + 1];
         penalty[0] = 0.0;
-        let objective = Objective {
-            design: &self.design,
-            task: table.rows(),
-            classes: self.classes,
-            scale: 1.0,
-            past,
-            penalty: &penalty,
-        };
-        let fit = fit(&objective, None, 1).unwrap();
+        let objective = Objective { scale: 1.0, past, penalty: &penalty };
+        let fit = self.rows(table).minimize(&objective, None).unwrap();
         assert!(fit.converged && fit.theta.is_finite(), "{fit:?}");
         fit.theta
     }
 
     fn expand(&self, table: &Table, anchor: &Theta, curvature: Curvature) -> Summary {
-        expand(&self.design, table.rows(), self.classes, anchor, curvature, 1).unwrap().summary
+        self.rows(table).expand(anchor, curvature).unwrap()
     }
 
     fn joint(&self) -> Theta {
@@ -159,7 +153,7 @@ impl Stream {
     }
 
     fn log_loss(&self, theta: &Theta) -> f64 {
-        evaluate(&self.design, self.test.rows(), self.classes, theta, 1).unwrap().0
+        self.rows(&self.test).evaluate(theta).unwrap().0
     }
 }
 

@@ -4,7 +4,7 @@ mod support;
 
 use std::time::{Duration, Instant};
 
-use pmfcl::{Learner, MemoryKind, Preference, Ridge, Settings, Summary};
+use pmfcl::{Learner, MemoryKind, Preference, Ridge, Settings, Summary, TaskRows, TaskSummary};
 use pmfcl_oracle::Draw;
 use support::{Table, apart, learned, settings};
 
@@ -17,16 +17,15 @@ fn fold_size(m: usize, p: usize) -> usize {
 fn compact_state_does_not_grow_from_task_ten_to_task_ten_thousand() {
     let mut draw = Draw::new(1);
     let (d, p) = (3, 2);
-    let mut learner = Learner::new(Settings {
+    let mut learner = support::learner(Settings {
         intercept: true,
         ridge: Ridge::Fixed(1e-3),
         ..settings(MemoryKind::Compact, Preference::Samples)
-    })
-    .unwrap();
+    });
     let mut at_ten = 0;
     for t in 1..=10_000 {
         let table = Table::noise(2, d, p, &mut draw);
-        learner.learn(&t.to_string(), table.rows(), table.targets()).unwrap();
+        learner.learn(&t.to_string(), table.task(), 1.0).unwrap();
         if t == 10 {
             at_ten = learner.state_bytes();
         }
@@ -52,16 +51,16 @@ fn effective_samples_are_those_of_kish() {
         for (prefer, expected) in &cases {
             // Weights that cannot be squared in double precision.
             for weight in [1.0, 1e-200, 1e200] {
-                let mut learner = Learner::new(settings(memory, prefer.clone())).unwrap();
+                let mut learner = support::learner(settings(memory, prefer.clone()));
                 for (name, t) in ["a", "b"].iter().zip(&tables) {
                     let (x, y) = (t.rows(), t.targets());
-                    learner.learn_weighted(name, x, y, None, weight).unwrap();
+                    learner.learn(name, TaskRows::new(x, y), weight).unwrap();
                 }
                 near(&learner, *expected);
                 assert!((learner.samples() - 50.0).abs() < 1e-12);
                 // A task that is refused leaves no trace.
                 let wide = Table::noise(3, 5, 1, &mut draw);
-                learner.learn("c", wide.rows(), wide.targets()).unwrap_err();
+                learner.learn("c", wide.task(), 1.0).unwrap_err();
                 near(&learner, *expected);
                 if memory == MemoryKind::Ledger {
                     for (prefer, expected) in &cases {
@@ -80,8 +79,8 @@ fn effective_samples_are_those_of_kish() {
     }
     // Two memories make one.
     let mut both = learned(settings(MemoryKind::Ledger, Preference::Equal), &tables[..1]);
-    let mut other = Learner::new(settings(MemoryKind::Ledger, Preference::Equal)).unwrap();
-    other.learn("b", tables[1].rows(), tables[1].targets()).unwrap();
+    let mut other = support::learner(settings(MemoryKind::Ledger, Preference::Equal));
+    other.learn("b", tables[1].task(), 1.0).unwrap();
     both.merge(&other).unwrap();
     near(&both, 32.0);
 }
@@ -95,13 +94,13 @@ fn held_factors_fold_when_the_triangle_is_smaller_and_the_model_stays() {
         let mut draw = Draw::new(seed as u64);
         let d = 14;
         let tables: Vec<Table> = (0..14).map(|_| Table::noise(2, d, 1, &mut draw)).collect();
-        let mut compact = Learner::new(settings(MemoryKind::Compact, prefer.clone())).unwrap();
-        let mut ledger = Learner::new(settings(MemoryKind::Ledger, prefer)).unwrap();
+        let mut compact = support::learner(settings(MemoryKind::Compact, prefer.clone()));
+        let mut ledger = support::learner(settings(MemoryKind::Ledger, prefer));
         let mut switched = None;
         let mut held = 0;
         for (t, table) in tables.iter().enumerate() {
             for learner in [&mut compact, &mut ledger] {
-                learner.learn(&t.to_string(), table.rows(), table.targets()).unwrap();
+                learner.learn(&t.to_string(), table.task(), 1.0).unwrap();
             }
             held += table.summary().numbers();
             let folds = held >= d * (d + 1) / 2 + d;
@@ -109,7 +108,7 @@ fn held_factors_fold_when_the_triangle_is_smaller_and_the_model_stays() {
                 switched = Some(t);
             }
             assert_eq!(compact.summaries().is_none(), folds, "task {t}");
-            let (a, b) = (compact.model().unwrap(), ledger.model().unwrap());
+            let (a, b) = (compact.solution().unwrap(), ledger.solution().unwrap());
             // Two rows a task, one direction in 14 may be ten times weaker than the others.
             let off = apart(a.theta.cells(), b.theta.cells());
             assert!(off < 1e-10, "task {t}: {off:e}");
@@ -132,7 +131,7 @@ fn a_ledger_keeps_the_bytes_of_its_summaries() {
     let reported: Vec<usize> = ledger.tasks().unwrap().iter().map(|t| t.bytes).collect();
     assert_eq!(reported, own);
     for (s, t) in ledger.summaries().unwrap().iter().zip(&tables) {
-        assert_eq!(s, &t.summary());
+        assert_eq!(**s, t.summary());
     }
 }
 
@@ -142,7 +141,7 @@ fn quickest(learner: &mut Learner, summary: &Summary, from: usize) -> Duration {
         .map(|i| {
             let (name, summary) = (format!("t{}", from + i), summary.clone());
             let start = Instant::now();
-            learner.learn_summary(&name, summary, 1.0).unwrap();
+            learner.insert_summary(&name, TaskSummary::exact(summary, None), 1.0).unwrap();
             start.elapsed()
         })
         .min()
@@ -160,7 +159,9 @@ fn a_task_costs_the_same_however_many_came_before() {
             learned(settings(memory, Preference::Samples), std::slice::from_ref(&table));
         let early = quickest(&mut learner, &summary, 0);
         for t in 100..800 {
-            learner.learn_summary(&t.to_string(), summary.clone(), 1.0).unwrap();
+            learner
+                .insert_summary(&t.to_string(), TaskSummary::exact(summary.clone(), None), 1.0)
+                .unwrap();
         }
         let late = quickest(&mut learner, &summary, 1000);
         // Copying 800 summaries of 17 kB would take ten times as long as the merge itself.

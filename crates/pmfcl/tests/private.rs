@@ -1,12 +1,15 @@
 //! Differential privacy: sensitivities against neighbouring tables, the guarantee against runs of the mechanism, and what is left of
 //! the fit.
 
-use pmfcl::federated::{Agreement, Refused, Rules, Server, Update};
+use pmfcl::federated::{Refused, Rules, Server, Update};
 use pmfcl::private::{
     Account, Bounds, Budget, Clipped, NEIGHBOURS, Noise, Scaled, rehearse, release,
 };
+use pmfcl::problem::Agreement;
 use pmfcl::summary::Products;
-use pmfcl::{Basis, Design, Error, Penalty, Rows, Settings, Summary, Theta, solve};
+use pmfcl::{
+    Basis, Design, Error, Penalty, Problem, Rows, Settings, Summary, TaskRows, Theta, solve,
+};
 use pmfcl_oracle::Draw;
 
 #[path = "../examples/one_sample.rs"]
@@ -16,6 +19,12 @@ type Row = (Vec<f64>, Vec<f64>);
 
 fn design(columns: usize, intercept: bool) -> Design {
     Design::new(Basis::default().fix(&[], columns).unwrap(), intercept)
+}
+
+/// Least squares of one value with an intercept.
+fn agreement(columns: usize) -> Agreement {
+    let (problem, settings) = (Problem::squared(), Settings::default());
+    Agreement::new(problem, settings, design(columns, true), 1).unwrap()
 }
 
 fn clipped(design: &Design, targets: usize, bounds: Bounds, rows: &[Row]) -> Clipped {
@@ -341,17 +350,15 @@ fn contest(n: usize, d: usize, spread: f64, epsilon: f64) -> [f64; 5] {
         let released = release(&sums_of(&x, &y, d), budget, &mut Noise::seeded(time)).unwrap();
         let m = (d + 1) as f64;
         let worst_case = released.sigma()[0] * (m * (2.0 * m * m / 0.05).ln()).sqrt();
-        let plain = Agreement::values(Settings::default(), 1, design(d, true))
-            .unwrap()
-            .summarize("a", 0, Rows::new(&x, d).unwrap(), Rows::new(&y, 1).unwrap())
-            .unwrap();
+        let rows = TaskRows::new(Rows::new(&x, d).unwrap(), Rows::new(&y, 1).unwrap());
+        let plain = agreement(d).summarize(rows).unwrap();
         let theta = |s: &Summary| solve(s, true, Penalty::NONE, None).unwrap().theta;
         let fits = [
             theta(&released.summary().unwrap()),
             theta(&released.with_ridge(0.0).unwrap()),
             theta(&released.with_ridge(worst_case).unwrap()),
             constant(released.products()),
-            theta(plain.summary()),
+            theta(&plain.quadratic),
         ];
         for (list, fit) in gaps.iter_mut().zip(&fits) {
             list.push(gap(fit, d, spread));
@@ -426,7 +433,7 @@ fn noise_at_every_client_costs_more_and_merging_noisy_sums_costs_less_than_mergi
 
 #[test]
 fn a_private_update_passes_the_server_even_of_no_rows() {
-    let agreement = Agreement::values(Settings::default(), 1, design(2, true)).unwrap();
+    let agreement = agreement(2);
     let mut server = Server::new(agreement.clone(), Rules::default()).unwrap();
     let budget = Budget::new(1.0, 1e-6).unwrap();
     let (x, y) = regression(3000, 2, 1.0, 4);
@@ -436,7 +443,7 @@ fn a_private_update_passes_the_server_even_of_no_rows() {
             let released = release(&sums, budget, &mut Noise::seeded(seed)).unwrap();
             assert_eq!(released.budget(), budget);
             let update =
-                Update::from_summary(&agreement, client, seed, released.summary().unwrap())
+                Update::of_quadratic(&agreement, client, seed, released.summary().unwrap())
                     .unwrap();
             server.accept_bytes(&update.to_bytes()).unwrap();
         }

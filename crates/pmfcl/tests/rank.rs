@@ -1,6 +1,6 @@
 //! Columns that depend on each other are found, whichever way the rows come: a table with categories has them always.
 
-use pmfcl::{Learner, Ridge, Rows, Settings};
+use pmfcl::{Learner, Problem, Ridge, Rows, Settings, TaskRows};
 use pmfcl_oracle::Draw;
 
 const HOURS: usize = 24;
@@ -57,18 +57,18 @@ fn categories_have_the_same_rank_and_a_small_solution_in_one_piece_and_in_tasks(
             }
         }
         let learned = |parts: usize| {
-            let mut learner = Learner::new(settings.clone()).unwrap();
+            let mut learner = Learner::new(Problem::squared(), settings.clone()).unwrap();
             let size = y.len().div_ceil(parts);
             for (t, (x, y)) in x.chunks(size * WIDTH).zip(y.chunks(size)).enumerate() {
                 let (x, y) = (Rows::new(x, WIDTH).unwrap(), Rows::new(y, 1).unwrap());
-                learner.learn(&t.to_string(), x, y).unwrap();
+                learner.learn(&t.to_string(), TaskRows::new(x, y), 1.0).unwrap();
             }
             learner
         };
         let (whole, tasks) = (learned(1), learned(5));
         for learner in [&whole, &tasks] {
-            assert_eq!(learner.pooled().unwrap().rank(), RANK, "seed {seed}");
-            let theta = learner.model().unwrap().theta.column(0).to_vec();
+            assert_eq!(learner.pool().unwrap().quadratic.rank(), RANK, "seed {seed}");
+            let theta = learner.solution().unwrap().theta.column(0).to_vec();
             assert!(theta.iter().all(|v| v.abs() < 1e4), "seed {seed}: {theta:?}");
         }
         let rows = Rows::new(&x[..50 * WIDTH], WIDTH).unwrap();
@@ -95,9 +95,9 @@ fn dependent_columns_in_units_far_apart_are_fitted_all_the_same() {
             x.extend(row.iter().enumerate().map(|(j, v)| v * unit(j)));
         }
         let settings = Settings { ridge: Ridge::Fixed(0.0), ..Settings::default() };
-        let mut learner = Learner::new(settings).unwrap();
+        let mut learner = Learner::new(Problem::squared(), settings).unwrap();
         let rows = Rows::new(&x, COLUMNS).unwrap();
-        learner.learn("all", rows, Rows::new(&y, 1).unwrap()).unwrap();
+        learner.learn("all", TaskRows::new(rows, Rows::new(&y, 1).unwrap()), 1.0).unwrap();
         let predicted = learner.predict(Rows::new(&x, COLUMNS).unwrap()).unwrap();
         let off = predicted.iter().zip(&y).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
         assert!(off <= 1e-11, "units of 1e±{exponent}: {off:e}");

@@ -3,10 +3,11 @@
 mod support;
 
 use pmfcl::pareto;
+use pmfcl::problem::Worker;
 use pmfcl::report::{conflict, continual, inference};
 use pmfcl::{
-    Accumulator, Basis, Design, Error, Learner, MemoryKind, Penalty, Preference, Ridge, Rows,
-    Settings, Summarizer, Theta,
+    Accumulator, Basis, Design, Error, Learner, MemoryKind, Penalty, Preference, Problem, Ridge,
+    Rows, Settings, Summarizer, TaskRows, TaskSummary, Theta,
 };
 use pmfcl_oracle::Draw;
 use support::{Table, learned, plain, settings};
@@ -15,10 +16,10 @@ const BAD: [f64; 3] = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY];
 
 /// Everything there is to see of a learner: names, summaries bit by bit, model bit by bit, settings.
 fn state(learner: &Learner) -> String {
-    let bytes: Vec<Vec<u8>> =
-        learner.summaries().unwrap_or(&[]).iter().map(pmfcl::Summary::to_bytes).collect();
+    let summaries = learner.summaries().unwrap_or_default();
+    let bytes: Vec<Vec<u8>> = summaries.iter().map(|summary| summary.to_bytes()).collect();
     let bits: Vec<u64> = learner
-        .model()
+        .solution()
         .map_or(Vec::new(), |m| m.theta.cells().iter().map(|v| v.to_bits()).collect());
     format!("{:?} {bytes:?} {bits:?} {learner:?}", learner.names().collect::<Vec<_>>())
 }
@@ -30,7 +31,7 @@ fn learners(d: usize) -> Vec<(&'static str, Learner)> {
     let few = Table::noise(1, d, 1, &mut draw);
     let compact = settings(MemoryKind::Compact, Preference::Samples);
     vec![
-        ("fresh", Learner::new(plain()).unwrap()),
+        ("fresh", support::learner(plain())),
         ("ledger", learned(plain(), &[many.clone(), few.clone()])),
         ("held", learned(compact.clone(), &[few])),
         ("folded", learned(compact, &[many])),
@@ -55,7 +56,7 @@ fn refused(
 }
 
 fn learn(l: &mut Learner, t: &Table, w: Option<&[f64]>) -> Result<(), Error> {
-    l.learn_weighted("new", t.rows(), t.targets(), w, 1.0).map(|_| ())
+    l.learn("new", t.task().weighted(w), 1.0).map(|_| ())
 }
 
 #[test]
@@ -69,7 +70,7 @@ fn a_cell_that_is_not_finite_is_named_by_row_and_column() {
                 continue;
             }
             let mut learner = match who {
-                "fresh" => Learner::new(Settings { accumulator, ..plain() }).unwrap(),
+                "fresh" => support::learner(Settings { accumulator, ..plain() }),
                 _ => learner,
             };
             for bad in BAD {
@@ -114,24 +115,24 @@ fn a_bad_cell_beyond_the_first_leaf_or_chunk_is_named_by_its_row_in_the_task() {
                     };
                     *cell = f64::NAN;
                     let settings = Settings { accumulator, threads, ..plain() };
-                    let mut whole = Learner::new(settings.clone()).unwrap();
+                    let mut whole = support::learner(settings.clone());
                     let place = format!("row {row}, column {column}");
                     refused(&mut whole, "whole", &[&place], |l| learn(l, &t, None));
                     // The same in a stream of uneven chunks; the third holds rows 3100..5600.
-                    let stream = Learner::new(settings).unwrap();
-                    let mut s = stream.begin(&t.part(0, 100).rows(), p).unwrap();
+                    let stream = support::learner(settings);
+                    let design = stream.design_for(&t.part(0, 100).rows()).unwrap();
+                    let (context, pass) =
+                        (stream.context_with(&design), stream.problem().first_pass());
+                    let mut s = Worker::new(context, &pass).unwrap();
                     let cuts = [0, 100, 3100, 5600, n];
-                    let done = cuts.windows(2).try_for_each(|c| {
-                        let part = t.part(c[0], c[1]);
-                        s.add(part.rows(), part.targets(), None)
-                    });
-                    let again = s.add(t.part(0, 1).rows(), t.part(0, 1).targets(), None);
+                    let done = cuts.windows(2).try_for_each(|c| s.add(t.part(c[0], c[1]).task()));
+                    let again = s.add(t.part(0, 1).task());
                     let error = done.and_then(|()| s.finish().map(|_| ())).unwrap_err();
                     assert!(error.to_string().contains(&place), "{error}, not {place}");
                     if row < 9000 {
                         assert_eq!(again.unwrap_err().to_string(), error.to_string());
                     }
-                    assert!(stream.names().len() == 0 && stream.model().is_err());
+                    assert!(stream.names().len() == 0 && stream.solution().is_err());
                     assert!(stream.design().is_none(), "a failed stream fixes nothing");
                 }
             }
@@ -152,11 +153,11 @@ fn weights_that_are_not_positive_are_refused() {
         }
         for bad in [0.0, -3.0, f64::NAN, f64::INFINITY] {
             refused(&mut learner, who, &["weight of task new", "positive"], |l| {
-                l.learn_weighted("new", t.rows(), t.targets(), None, bad).map(|_| ())
+                l.learn("new", t.task(), bad).map(|_| ())
             });
             let s = t.summary();
             refused(&mut learner, who, &["weight of task new"], |l| {
-                l.learn_summary("new", s, bad).map(|_| ())
+                l.insert_summary("new", TaskSummary::exact(s, None), bad).map(|_| ())
             });
         }
     }
@@ -168,6 +169,16 @@ fn weights_that_are_not_positive_are_refused() {
     w[1] = 0.0;
     let error = s.add(t.rows(), t.targets(), Some(&w)).unwrap_err();
     assert!(error.to_string().contains("row 9"), "{error}");
+    for loss in ["squared", "huber:1"] {
+        let learner =
+            Learner::new(Problem::parse(loss, None).unwrap(), Settings::default()).unwrap();
+        let design = learner.design_for(&t.rows()).unwrap();
+        let pass = learner.problem().first_pass();
+        let mut s = Worker::new(learner.context_with(&design), &pass).unwrap();
+        s.add(t.task()).unwrap();
+        let error = s.add(t.task().weighted(&w[..])).unwrap_err();
+        assert!(error.to_string().contains("row 9"), "{loss}: {error}");
+    }
 }
 
 #[test]
@@ -177,7 +188,7 @@ fn shapes_that_do_not_agree_are_refused() {
     let t = Table::noise(8, d, 1, &mut draw);
     for (who, mut learner) in learners(d) {
         refused(&mut learner, who, &["rows", "8", "7"], |l| {
-            l.learn("new", t.rows(), t.part(0, 7).targets()).map(|_| ())
+            l.learn("new", TaskRows::new(t.rows(), t.part(0, 7).targets()), 1.0).map(|_| ())
         });
         refused(&mut learner, who, &["sample weights", "8", "5"], |l| {
             learn(l, &t, Some(&[1.0; 5]))
@@ -188,18 +199,24 @@ fn shapes_that_do_not_agree_are_refused() {
         let wide = Table::noise(8, d + 1, 1, &mut draw);
         refused(&mut learner, who, &["columns", "3", "4"], |l| learn(l, &wide, None));
         refused(&mut learner, who, &["columns", "3", "4"], |l| {
-            l.begin(&wide.rows(), 1).map(|_| ())
+            l.design_for(&wide.rows()).map(|_| ())
         });
         refused(&mut learner, who, &["columns"], |l| l.predict(wide.rows()).map(|_| ()));
         refused(&mut learner, who, &["columns", "3", "4"], |l| {
-            l.learn_summary("new", wide.summary(), 1.0).map(|_| ())
+            l.insert_summary("new", TaskSummary::exact(wide.summary(), None), 1.0).map(|_| ())
         });
         let two = Table::noise(8, d, 2, &mut draw);
-        refused(&mut learner, who, &["columns", "1", "2"], |l| learn(l, &two, None));
+        refused(&mut learner, who, &["targets", "1 was", "2"], |l| learn(l, &two, None));
         refused(&mut learner, who, &["targets", "1", "2"], |l| {
-            l.learn_summary("new", two.summary(), 1.0).map(|_| ())
+            l.insert_summary("new", TaskSummary::exact(two.summary(), None), 1.0).map(|_| ())
         });
-        refused(&mut learner, who, &["columns"], |l| l.begin(&t.rows(), 2).map(|_| ()));
+        // Chunks of a task have as many targets as the first.
+        refused(&mut learner, who, &["columns", "1 was", "2"], |l| {
+            let design = l.design_for(&t.rows())?;
+            let mut worker = Worker::new(l.context_with(&design), &l.problem().first_pass())?;
+            worker.add(t.task())?;
+            worker.add(two.task())
+        });
     }
     assert!(matches!(Theta::from_columns(2, 2, vec![0.0; 3]), Err(Error::Shape { .. })));
 }
@@ -218,12 +235,12 @@ fn a_transposed_theta_is_told_by_its_rows_and_columns() {
     }
     assert_eq!(
         summary.loss(&Theta::zeros(1, 15)).unwrap_err().to_string(),
-        "theta has 1 rows × 15 columns, but 5 rows × 3 columns were expected"
+        "theta has 1 row × 15 columns, but 5 rows × 3 columns were expected"
     );
     // An incoming task whose columns and targets add up to the same number.
-    let mut learner = Learner::new(Settings { intercept: false, ..Settings::default() }).unwrap();
+    let mut learner = support::learner(Settings { intercept: false, ..Settings::default() });
     let task = Table::noise(20, d, p, &mut Draw::new(9));
-    learner.learn("a", task.rows(), task.targets()).unwrap();
+    learner.learn("a", task.task(), 1.0).unwrap();
     let other = Table::noise(20, d + 1, p - 1, &mut Draw::new(10)).summary();
     assert_eq!(
         conflict::drift(&learner, &other).unwrap_err().to_string(),
@@ -240,15 +257,78 @@ fn places_that_do_not_exist_are_told() {
             a.rearrange(&[0, 1, 1], 5),
             "the place of a column is 1: another column goes there already",
         ),
+        (a.rearrange(&[0, 1, 2], 1), "the place of a column is 1: the only place is 0"),
+        (a.rearrange(&[0, 1, 2], 0), "the place of a column is 0: there are no places"),
         (a.rearrange_targets(&[0, 4], 3), "the place of a target is 4: places are 0 to 2"),
-        (a.rearrange_targets(&[0], 3), "the list of places has 1 targets, but 2 were expected"),
-        (a.choose_targets(&[1, 2]), "a target to keep is 2: places are 0 to 1"),
+        (a.rearrange_targets(&[0, 1], 1), "the place of a target is 1: the only place is 0"),
+        (
+            a.rearrange_targets(&[2, 2], 3),
+            "the place of a target is 2: another target goes there already",
+        ),
+        (a.rearrange_targets(&[0], 3), "the list of places has 1 place, but 2 were expected"),
+        (a.choose_targets(&[1, 2]), "a target to keep is 2: targets are 0 to 1"),
+        (
+            a.choose_targets(&[0]).unwrap().choose_targets(&[1]),
+            "a target to keep is 1: the only target is 0",
+        ),
         (a.choose_targets(&[]), "the number of targets to keep is 0: it must be 1 or more"),
         (a.extend_features(4, 1), "the place of new columns is 4: places are 0 to 3"),
         (a.extend_targets(3, 1), "the place of new targets is 3: places are 0 to 2"),
     ] {
         assert_eq!(found.unwrap_err().to_string(), told);
     }
+}
+
+/// Every `what` and `unit` that occurs in the sources, here and in the crates that use this error: each a sentence for any counts.
+#[test]
+fn wrong_shapes_are_told_in_sentences() {
+    let mut sentences = 0;
+    for (what, units) in [
+        ("the feature table", &["columns"][..]),
+        ("the target table", &["columns", "rows"]),
+        ("the table of scores", &["columns"]),
+        ("the last row", &["columns"]),
+        ("the list of labels", &["rows"]),
+        ("the list of places", &["places"]),
+        ("the list of sample weights", &["numbers"]),
+        ("the list of untrained scores", &["numbers"]),
+        ("the triangle of products", &["numbers"]),
+        ("the table of products with targets", &["numbers"]),
+        ("the list of squares of targets", &["numbers"]),
+        ("the list of sums of targets", &["numbers"]),
+        ("the penalty", &["numbers"]),
+        ("the curvature", &["numbers"]),
+        ("the pull", &["numbers"]),
+        ("theta", &["numbers"]),
+        ("the summary", &["columns", "targets"]),
+        ("the step", &["columns", "targets"]),
+        ("the model", &["columns", "tasks"]),
+        ("the task", &["targets"]),
+        ("the incoming task", &["design columns", "targets"]),
+        ("the past", &["design columns", "targets"]),
+    ] {
+        for unit in units {
+            let one = unit.strip_suffix('s').expect("a plural");
+            for (expected, found, told) in [
+                (2, 0, format!("{what} has 0 {unit}, but 2 were expected")),
+                (2, 1, format!("{what} has 1 {one}, but 2 were expected")),
+                (1, 3, format!("{what} has 3 {unit}, but 1 was expected")),
+                (0, 1, format!("{what} has 1 {one}, but 0 were expected")),
+                (11, 10, format!("{what} has 10 {unit}, but 11 were expected")),
+            ] {
+                assert_eq!(Error::Shape { what, unit, expected, found }.to_string(), told);
+                sentences += 1;
+            }
+        }
+    }
+    assert_eq!(sentences, 5 * 28);
+    let table = |expected, found| Error::TableShape { what: "theta", expected, found }.to_string();
+    assert_eq!(
+        table([1, 1], [2, 1]),
+        "theta has 2 rows × 1 column, but 1 row × 1 column were expected"
+    );
+    let list = Rows::new(&[1.0, 2.0, 3.0], 2).unwrap_err().to_string();
+    assert_eq!(list, "the last row has 1 column, but 2 were expected");
 }
 
 #[test]
@@ -259,7 +339,8 @@ fn an_empty_task_is_refused() {
         refused(&mut learner, who, &["empty", "at least one row"], |l| learn(l, &none, None));
         if who != "fresh" {
             refused(&mut learner, who, &["empty"], |l| {
-                l.learn_summary("new", pmfcl::Summary::empty(d, 1), 1.0).map(|_| ())
+                l.insert_summary("new", TaskSummary::exact(pmfcl::Summary::empty(d, 1), None), 1.0)
+                    .map(|_| ())
             });
         }
     }
@@ -276,18 +357,16 @@ fn names_must_be_new_to_learn_and_known_to_ask_for() {
     for (who, mut learner) in learners(d) {
         if who != "fresh" {
             refused(&mut learner, who, &["`0`", "another name", "unlearn"], |l| {
-                l.learn("0", t.rows(), t.targets()).map(|_| ())
+                l.learn("0", t.task(), 1.0).map(|_| ())
             });
             refused(&mut learner, who, &["`0`"], |l| {
-                l.learn_summary("0", t.summary(), 1.0).map(|_| ())
+                l.insert_summary("0", TaskSummary::exact(t.summary(), None), 1.0).map(|_| ())
             });
         }
         let known = if who == "fresh" { "no tasks" } else { "`0`" };
         refused(&mut learner, who, &["`ghost`", known], |l| l.unlearn("ghost"));
-        refused(&mut learner, who, &["`ghost`", known], |l| {
-            l.unlearn_summary("ghost", &t.summary())
-        });
-        refused(&mut learner, who, &["`ghost`", known], |l| l.summary("ghost").map(|_| ()));
+        refused(&mut learner, who, &["`ghost`", known], |l| l.unlearn_summary("ghost", &t.kept()));
+        refused(&mut learner, who, &["`ghost`", known], |l| l.task_summary("ghost").map(|_| ()));
     }
 }
 
@@ -315,7 +394,7 @@ fn a_preference_that_is_no_point_of_the_simplex_is_refused() {
         refused(&mut ledger, word, &[word], |l| l.prefer(preference.clone()).map(|_| ()));
     }
     for bad in [Preference::Decay(0.0), Preference::Decay(2.0), list(&[("a", 0.3)])] {
-        assert!(Learner::new(Settings { prefer: bad, ..plain() }).is_err());
+        assert!(Learner::new(Problem::squared(), Settings { prefer: bad, ..plain() }).is_err());
     }
     let mut folded = learned(settings(MemoryKind::Compact, Preference::Samples), &tables);
     refused(&mut folded, "folded", &["ledger"], |l| l.prefer(Preference::Equal).map(|_| ()));
@@ -323,7 +402,7 @@ fn a_preference_that_is_no_point_of_the_simplex_is_refused() {
 
 #[test]
 fn an_empty_learner_refuses_another_preference_and_keeps_its_own() {
-    let mut empty = Learner::new(plain()).unwrap();
+    let mut empty = support::learner(plain());
     refused(&mut empty, "prefer", &["learn a task first"], |l| {
         l.prefer(Preference::Equal).map(|_| ())
     });
@@ -332,7 +411,8 @@ fn an_empty_learner_refuses_another_preference_and_keeps_its_own() {
 #[test]
 fn chosen_weights_are_for_hindsight_not_for_a_learner_without_tasks() {
     let chosen = Preference::Chosen(vec![("a".to_owned(), 1.0)]);
-    let error = Learner::new(Settings { prefer: chosen, ..plain() }).unwrap_err();
+    let error =
+        Learner::new(Problem::squared(), Settings { prefer: chosen, ..plain() }).unwrap_err();
     assert!(error.to_string().contains("hindsight"), "{error}");
 }
 
@@ -345,7 +425,7 @@ fn nothing_is_learned_after_weights_were_chosen_task_by_task() {
     let t = Table::noise(9, 3, 1, &mut draw);
     refused(&mut learner, "chosen", &["prefer samples, equal or decay"], |l| learn(l, &t, None));
     learner.prefer(Preference::Samples).unwrap();
-    learner.learn("new", t.rows(), t.targets()).unwrap();
+    learner.learn("new", t.task(), 1.0).unwrap();
     // The last weighted task cannot go while all the weight is on it.
     learner.prefer(Preference::Chosen(vec![("new".into(), 1.0), ("0".into(), 0.0)])).unwrap();
     refused(&mut learner, "unlearn", &["`new`", "prefer others"], |l| l.unlearn("new"));
@@ -361,10 +441,10 @@ fn what_was_never_added_is_not_taken_out() {
         &[table.clone(), Table::noise(20, 3, 1, &mut draw)],
     );
     refused(&mut folded, "stranger", &["cannot remove"], |l| {
-        l.unlearn_summary("0", &stranger.summary())
+        l.unlearn_summary("0", &stranger.kept())
     });
     refused(&mut folded, "another count", &["20", "7"], |l| {
-        l.unlearn_summary("0", &table.part(0, 7).summary())
+        l.unlearn_summary("0", &table.part(0, 7).kept())
     });
 }
 
@@ -376,7 +456,7 @@ fn a_basis_that_overflows_names_row_column_and_a_gentler_one() {
     let good = Table::noise(n, d, 1, &mut draw);
     for row in [0, 17, 3999] {
         for mut learner in
-            [Learner::new(exp.clone()).unwrap(), learned(exp.clone(), std::slice::from_ref(&good))]
+            [support::learner(exp.clone()), learned(exp.clone(), std::slice::from_ref(&good))]
         {
             let mut t = good.clone();
             t.x[row * d + 1] = 800.0;
@@ -395,7 +475,10 @@ fn a_ridge_that_is_negative_or_no_number_is_refused() {
     let d = 3;
     for bad in [-1e-300, -1.0, f64::NAN, f64::INFINITY] {
         assert!(matches!(Penalty::new(bad, false), Err(Error::Range { what: "ridge", .. })));
-        assert!(Learner::new(Settings { ridge: Ridge::Fixed(bad), ..plain() }).is_err());
+        assert!(
+            Learner::new(Problem::squared(), Settings { ridge: Ridge::Fixed(bad), ..plain() })
+                .is_err()
+        );
         for (who, mut learner) in learners(d) {
             refused(&mut learner, who, &["ridge", "0 or more"], |l| {
                 l.set_ridge(Ridge::Fixed(bad), false).map(|_| ())
@@ -425,14 +508,13 @@ fn gram_sums_of_huge_values_name_the_column_and_the_way_out() {
         let mut scales = [1.0; 3];
         scales[column] = 1e200;
         let huge = Table::noise(n, 3, 1, &mut draw).scaled(&scales);
-        let mut gram =
-            Learner::new(Settings { accumulator: Accumulator::Gram, ..plain() }).unwrap();
+        let mut gram = support::learner(Settings { accumulator: Accumulator::Gram, ..plain() });
         let word = format!("column {column}");
         refused(&mut gram, "gram", &[&word, "rescale", "qr"], |l| learn(l, &huge, None));
         // The way out works.
-        let mut qr = Learner::new(plain()).unwrap();
+        let mut qr = support::learner(plain());
         learn(&mut qr, &huge, None).unwrap();
-        assert!(qr.model().unwrap().theta.is_finite());
+        assert!(qr.solution().unwrap().theta.is_finite());
     }
 }
 
@@ -448,12 +530,12 @@ fn values_whose_squares_overflow_are_refused_or_learned_but_never_half_learned()
                 let mut t = Table::noise(30, 3, 1, &mut draw).scaled(&[x, 1.0, 1.0]);
                 t.y.iter_mut().for_each(|v| *v *= y);
                 for mut learner in [
-                    Learner::new(settings.clone()).unwrap(),
+                    support::learner(settings.clone()),
                     learned(settings.clone(), std::slice::from_ref(&good)),
                 ] {
                     let before = state(&learner);
                     match learn(&mut learner, &t, None) {
-                        Ok(()) => assert!(learner.model().unwrap().theta.is_finite()),
+                        Ok(()) => assert!(learner.solution().unwrap().theta.is_finite()),
                         Err(error) => {
                             assert_eq!(state(&learner), before, "{error}");
                             assert!(error.to_string().contains("rescale"), "{error}");
@@ -469,19 +551,25 @@ fn values_whose_squares_overflow_are_refused_or_learned_but_never_half_learned()
 fn an_empty_learner_refuses_every_question() {
     let mut draw = Draw::new(14);
     let t = Table::noise(9, 3, 1, &mut draw);
-    let mut empty = Learner::new(plain()).unwrap();
-    refused(&mut empty, "model", &["learn a task first"], |l| l.model().map(|_| ()));
+    let mut empty = support::learner(plain());
+    refused(&mut empty, "model", &["learn a task first"], |l| l.solution().map(|_| ()));
     refused(&mut empty, "predict", &["learn"], |l| l.predict(t.rows()).map(|_| ()));
     refused(&mut empty, "design_rows", &["learn"], |l| l.design_rows(t.rows()).map(|_| ()));
     refused(&mut empty, "tasks", &["learn"], |l| l.tasks().map(|_| ()));
     refused(&mut empty, "mean", &["learn"], |l| l.mean_forgetting().map(|_| ()));
-    refused(&mut empty, "pooled", &["learn"], |l| l.pooled().map(|_| ()));
+    refused(&mut empty, "pool", &["learn"], |l| l.pool().map(|_| ()));
     refused(&mut empty, "replay", &["learn"], |l| l.replay().map(|_| ()));
     refused(&mut empty, "ridge", &["learn"], |l| l.set_ridge(Ridge::Auto, false).map(|_| ()));
-    refused(&mut empty, "inputs", &["learn"], |l| l.extend_inputs(0, 1));
-    refused(&mut empty, "targets", &["learn"], |l| l.extend_targets(0, 1));
-    refused(&mut empty, "summary", &["rows first"], |l| {
-        l.learn_summary("a", t.summary(), 1.0).map(|_| ())
+    refused(&mut empty, "inputs", &["learn"], |l| l.extend_inputs(1));
+    refused(&mut empty, "places", &["learn"], |l| l.rearrange_inputs(&[0, 1, 2], 3));
+    refused(&mut empty, "response", &["learn"], |l| l.response().map(|_| ()));
+    refused(&mut empty, "parameters", &["learn"], |l| l.parameters().map(|_| ()));
+    refused(&mut empty, "evaluate", &["learn"], |l| l.evaluate(t.task()).map(|_| ()));
+    refused(&mut empty, "summarize", &["learn"], |l| l.summarize(t.task()).map(|_| ()));
+    // A summary brings the design of the linear basis; another basis is fixed by rows.
+    let mut spline = support::learner(Settings { basis: "spline:4".parse().unwrap(), ..plain() });
+    refused(&mut spline, "summary", &["rows first"], |l| {
+        l.insert_summary("a", TaskSummary::exact(t.summary(), None), 1.0).map(|_| ())
     });
     assert!(matches!(continual::history(&empty), Err(Error::NotLearned)));
     assert!(matches!(continual::training_scores(&empty), Err(Error::NotLearned)));
@@ -495,7 +583,7 @@ fn an_empty_learner_refuses_every_question() {
     assert!(pareto::minmax(&[], false, 10).is_err());
     assert!(pareto::certificate(&[], &Theta::zeros(1, 1)).is_err());
     // An empty learner merges with an empty one, and with one that has learned.
-    let mut other = Learner::new(plain()).unwrap();
+    let mut other = support::learner(plain());
     other.merge(&empty).unwrap();
     other.merge(&learned(plain(), &[t])).unwrap();
     assert_eq!(other.names().len(), 1);
@@ -508,7 +596,7 @@ fn folded_memory_says_that_the_ledger_would_know() {
     let mut folded =
         learned(settings(MemoryKind::Compact, Preference::Samples), std::slice::from_ref(&t));
     refused(&mut folded, "unlearn", &["ledger"], |l| l.unlearn("0"));
-    refused(&mut folded, "summary", &["ledger"], |l| l.summary("0").map(|_| ()));
+    refused(&mut folded, "summary", &["ledger"], |l| l.task_summary("0").map(|_| ()));
     refused(&mut folded, "replay", &["ledger"], |l| l.replay().map(|_| ()));
     refused(&mut folded, "history", &["ledger"], |l| continual::history(l).map(|_| ()));
     refused(&mut folded, "matrix", &["ledger"], |l| conflict::matrix(l).map(|_| ()));
@@ -522,8 +610,19 @@ fn inputs_are_only_added_where_they_can_be() {
     let mut draw = Draw::new(16);
     let t = Table::noise(20, 3, 1, &mut draw);
     let mut learner = learned(plain(), std::slice::from_ref(&t));
-    refused(&mut learner, "beyond", &["new columns", "is 4", "0 to 3"], |l| l.extend_inputs(4, 1));
-    refused(&mut learner, "beyond", &["target"], |l| l.extend_targets(2, 1));
+    refused(&mut learner, "beyond", &["place of a column", "is 4", "0 to 3"], |l| {
+        l.rearrange_inputs(&[0, 1, 4], 4)
+    });
+    refused(&mut learner, "twice", &["place of a column", "is 1", "already"], |l| {
+        l.rearrange_inputs(&[0, 1, 1], 4)
+    });
+    refused(&mut learner, "too few", &["list of places", "2", "3 were"], |l| {
+        l.rearrange_inputs(&[0, 1], 4)
+    });
+    refused(&mut learner, "fewer", &["place of a column", "is 2", "0 to 1"], |l| {
+        l.rearrange_inputs(&[0, 1, 2], 2)
+    });
     let mut poly = learned(Settings { basis: "poly:2".parse().unwrap(), ..plain() }, &[t]);
-    refused(&mut poly, "basis", &["poly:2", "linear"], |l| l.extend_inputs(0, 1));
+    refused(&mut poly, "basis", &["poly:2", "linear"], |l| l.extend_inputs(1));
+    refused(&mut poly, "basis", &["poly:2", "linear"], |l| l.rearrange_inputs(&[0, 2, 1], 4));
 }

@@ -2,7 +2,7 @@
 
 mod support;
 
-use pmfcl::{Error, Learner, MemoryKind, Preference, Ridge, Rows, Settings};
+use pmfcl::{Error, Learner, MemoryKind, Preference, Problem, Ridge, Rows, Settings};
 use pmfcl_oracle::{Draw, least_squares};
 use proptest::prelude::*;
 use support::{Table, apart, gauss, inner, learned, plain, settings};
@@ -98,7 +98,7 @@ proptest! {
         let mut draw = Draw::new(seed);
         let table = related(1, n, d, noise, &mut draw).remove(0);
         let learner = learned(auto(), &[table.part(0, n / 2), table.part(n / 2, n)]);
-        let chosen = learner.model().unwrap().penalty.ridge();
+        let chosen = learner.solution().unwrap().penalty.ridge();
         let ours = gcv(&table, chosen);
         for power in -80..=24 {
             let lambda = 10f64.powf(f64::from(power) / 8.0);
@@ -121,7 +121,7 @@ proptest! {
         let mut shifted = tables.clone();
         shifted.iter_mut().flat_map(|t| &mut t.y).for_each(|y| *y += shift);
         let (a, b) = (learned(settings.clone(), &tables), learned(settings, &shifted));
-        let (a, b) = (&a.model().unwrap().theta, &b.model().unwrap().theta);
+        let (a, b) = (&a.solution().unwrap().theta, &b.solution().unwrap().theta);
         // The choice of λ is a search: repeatable to 1e-6 and no better.
         let allowed = 1e-6 * (1.0 + a.norm());
         prop_assert!((b.column(0)[0] - a.column(0)[0] - shift).abs() <= allowed);
@@ -152,7 +152,7 @@ proptest! {
             .collect();
         let y: Vec<f64> = table.y.iter().map(|y| y - mean_y).collect();
         let w = least_squares(&z, d, &y, None, &vec![lambda * table.n() as f64; d]);
-        let theta = learner.model().unwrap().theta.column(0);
+        let theta = learner.solution().unwrap().theta.column(0);
         let back: Vec<f64> = theta[1..].iter().zip(&moments).map(|(t, (_, s))| t * s).collect();
         prop_assert!(apart(&back, &w) <= 1e-9, "{back:?} against {w:?}");
         let offset = mean_y - w.iter().zip(&moments).map(|(w, (m, s))| w * m / s).sum::<f64>();
@@ -171,7 +171,7 @@ fn with_as_many_samples_as_columns_the_ridge_saves_the_fit() {
             (0..2).map(|_| Table::linear(25, &truth, 1.0, &mut draw)).collect();
         let test = Table::linear(200, &truth, 1.0, &mut draw);
         let ridge = learned(Settings { intercept: false, ..auto() }, &tables);
-        assert!(ridge.model().unwrap().penalty.ridge() > 0.0);
+        assert!(ridge.solution().unwrap().penalty.ridge() > 0.0);
         saved += mse(&ridge, &test);
         shortest += mse(&learned(plain(), &tables), &test);
     }
@@ -186,7 +186,7 @@ fn the_automatic_ridge_is_never_zero_while_samples_do_not_outnumber_columns() {
             for intercept in [false, true] {
                 let table = Table::noise(n, 8, 1, &mut draw);
                 let learner = learned(Settings { intercept, ..auto() }, &[table]);
-                let ridge = learner.model().unwrap().penalty.ridge();
+                let ridge = learner.solution().unwrap().penalty.ridge();
                 assert!(ridge > 0.0, "{n} samples of 8: {ridge}");
             }
         }
@@ -200,7 +200,7 @@ fn pure_noise_is_shrunk_hard() {
         let mut draw = Draw::new(seed);
         let table = Table::noise(60, 20, 1, &mut draw);
         let norm = |l: &Learner| {
-            l.model().unwrap().theta.column(0)[1..].iter().map(|v| v * v).sum::<f64>()
+            l.solution().unwrap().theta.column(0)[1..].iter().map(|v| v * v).sum::<f64>()
         };
         kept += norm(&learned(auto(), std::slice::from_ref(&table)));
         free += norm(&learned(Settings { ridge: Ridge::Fixed(0.0), ..auto() }, &[table]));
@@ -214,9 +214,9 @@ fn weights_that_count_for_less_than_the_columns_do_not_fool_the_choice() {
     // the least ridge must not win there.
     let mut draw = Draw::new(5);
     let table = Table::noise(60, 20, 1, &mut draw);
-    let mut learner = Learner::new(auto()).unwrap();
-    learner.learn_weighted("t", table.rows(), table.targets(), Some(&[0.1; 60]), 1.0).unwrap();
-    let ridge = learner.model().unwrap().penalty.ridge();
+    let mut learner = support::learner(auto());
+    learner.learn("t", table.task().weighted(&[0.1; 60][..]), 1.0).unwrap();
+    let ridge = learner.solution().unwrap().penalty.ridge();
     // Fewer than 6 degrees of freedom of 20 of nearly equal strength need λ above twice theirs.
     assert!(ridge > 0.5, "{ridge}");
 }
@@ -227,7 +227,7 @@ fn leaving_tasks_out_helps_where_tasks_differ_and_needs_the_ledger() {
     let tables = related(6, 12, 8, 1.0, &mut draw);
     let settings_out = Settings { ridge: Ridge::LeaveOneTaskOut, ..auto() };
     let learner = learned(settings_out.clone(), &tables);
-    let chosen = learner.model().unwrap().penalty.ridge();
+    let chosen = learner.solution().unwrap().penalty.ridge();
     // From the rows: each task predicted by ridge on all the others, λ on the mean scale.
     let score = |lambda: f64| -> f64 {
         (0..tables.len())
@@ -249,7 +249,7 @@ fn leaving_tasks_out_helps_where_tasks_differ_and_needs_the_ledger() {
         assert!(ours <= score(lambda) * (1.0 + 1e-6), "{lambda} beats {chosen}");
     }
     let compact = Settings { memory: MemoryKind::Compact, ..settings_out };
-    let error = Learner::new(compact).unwrap_err();
+    let error = Learner::new(Problem::squared(), compact).unwrap_err();
     assert!(matches!(error, Error::Unsupported { .. }), "{error}");
     assert!(error.to_string().contains("ledger"), "{error}");
 }
@@ -260,7 +260,7 @@ fn leaving_tasks_out_survives_weights_that_are_zero() {
     let tables = related(3, 12, 4, 1.0, &mut draw);
     let mut learner = learned(Settings { ridge: Ridge::LeaveOneTaskOut, ..auto() }, &tables);
     learner.prefer(Preference::Chosen(vec![("1".into(), 1.0)])).unwrap();
-    assert!(learner.model().unwrap().theta.is_finite());
+    assert!(learner.solution().unwrap().theta.is_finite());
 }
 
 #[test]
@@ -273,7 +273,7 @@ fn a_constant_column_and_a_constant_target_do_no_harm() {
         flat.y.fill(7.0);
         for t in [table, flat.clone()] {
             let learner = learned(Settings { memory, ..auto() }, &[t.part(0, 10), t.part(10, 30)]);
-            assert!(learner.model().unwrap().theta.is_finite());
+            assert!(learner.solution().unwrap().theta.is_finite());
         }
         let learner = learned(Settings { memory, ..auto() }, &[flat]);
         let at = learner.predict(Rows::new(&[1.0, 5.0, -2.0], 3).unwrap()).unwrap()[0];

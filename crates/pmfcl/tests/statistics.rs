@@ -6,7 +6,7 @@ use pmfcl::report::conflict::{chow, drift, matrix};
 use pmfcl::report::distributions::student_quantile;
 use pmfcl::report::inference::{Covariance, cluster_errors, predict_intervals};
 use pmfcl::report::{MissingReason, continual};
-use pmfcl::{Accumulator, Learner, MemoryKind, Preference, Ridge, Rows, Settings};
+use pmfcl::{Accumulator, Learner, MemoryKind, Preference, Ridge, Rows, Settings, TaskRows};
 use pmfcl_oracle::Draw;
 use support::{Table, apart, gauss, inner, learned, plain, settings};
 
@@ -117,7 +117,7 @@ fn errors_under_any_preference_are_those_of_the_weighted_estimate() {
         let w: Vec<f64> = alpha.iter().zip(&tables).map(|(a, t)| a / t.n() as f64).collect();
         let w2: Vec<f64> = w.iter().map(|w| w * w).collect();
         let (a, middle) = (products(&tables, &w), products(&tables, &w2));
-        let theta = &learner.model().unwrap().theta;
+        let theta = &learner.solution().unwrap().theta;
         let rss: f64 = tables.iter().zip(&w).map(|(t, w)| w * t.squares(theta).0).sum();
         let inverse: Vec<Vec<f64>> = (0..3).map(|j| gauss(a.clone(), unit(3, j))).collect();
         let trace: f64 = (0..3).map(|j| inner(&inverse[j], &middle[j])).sum();
@@ -157,7 +157,7 @@ fn intervals_under_a_preference_cover_as_often_as_they_say() {
             let covariance = Covariance::of(&learner).unwrap();
             let t = student_quantile(0.975, covariance.freedom());
             let error = covariance.standard_errors()[0][1].unwrap();
-            let found = learner.model().unwrap().theta.column(0)[1];
+            let found = learner.solution().unwrap().theta.column(0)[1];
             parameters += usize::from((found - truth[1]).abs() <= t * error);
             let x = draw.normals(3);
             let y = inner(&x, &truth) + draw.normal();
@@ -243,7 +243,7 @@ fn a_row_unlike_any_seen_has_no_interval() {
 /// Two tasks of 20 rows without conflict, weighted by `weight(deviation of the row's noise)`.
 fn weighted(weight: impl Fn(f64) -> f64, draw: &mut Draw) -> Learner {
     let truth = draw.normals(2);
-    let mut learner = Learner::new(plain()).unwrap();
+    let mut learner = support::learner(plain());
     for t in 0..2 {
         let x = draw.normals(40);
         let deviation: Vec<f64> = (0..20).map(|_| 0.2 + 2.0 * draw.uniform()).collect();
@@ -254,7 +254,7 @@ fn weighted(weight: impl Fn(f64) -> f64, draw: &mut Draw) -> Learner {
             .collect();
         let w: Vec<f64> = deviation.iter().map(|s| weight(*s)).collect();
         let (x, y) = (Rows::new(&x, 2).unwrap(), Rows::new(&y, 1).unwrap());
-        learner.learn_weighted(&t.to_string(), x, y, Some(&w), 1.0).unwrap();
+        learner.learn(&t.to_string(), TaskRows::new(x, y).weighted(&w[..]), 1.0).unwrap();
     }
     learner
 }
@@ -265,7 +265,7 @@ fn weights_that_are_no_copies_give_no_p_value_and_no_interval() {
     let mut draw = Draw::new(40);
     let learner = weighted(|s| 1.0 / (s * s), &mut draw);
     let parts = learner.summaries().unwrap();
-    let test = &chow(parts.iter(), Accumulator::Qr).unwrap()[0];
+    let test = &chow(parts.iter().map(|s| &**s), Accumulator::Qr).unwrap()[0];
     assert_eq!((test.p_value, test.missing), (None, Some(MissingReason::Weights)));
     assert_eq!(test.noise_floor, None);
     assert_eq!(matrix(&learner).unwrap().missing[0][1], Some(MissingReason::Weights));
@@ -279,7 +279,7 @@ fn weights_that_are_no_copies_give_no_p_value_and_no_interval() {
     assert!(cluster_errors(&learner).unwrap()[0].iter().all(|e| e.is_finite()));
     let even = weighted(|_| 1.0, &mut draw);
     assert_eq!(drift(&even, &parts[0]).unwrap()[0].missing, Some(MissingReason::Weights));
-    let same = even.summaries().unwrap()[0].clone();
+    let same = even.summaries().unwrap()[0].clone().into_owned();
     assert_eq!(drift(&learner, &same).unwrap()[0].missing, Some(MissingReason::Weights));
 }
 
@@ -287,7 +287,8 @@ fn weights_that_are_no_copies_give_no_p_value_and_no_interval() {
 fn whole_weights_are_copies() {
     let mut draw = Draw::new(41);
     let learner = weighted(|s| if s > 1.0 { 3.0 } else { 1.0 }, &mut draw);
-    let test = &chow(learner.summaries().unwrap().iter(), Accumulator::Qr).unwrap()[0];
+    let parts = learner.summaries().unwrap();
+    let test = &chow(parts.iter().map(|s| &**s), Accumulator::Qr).unwrap()[0];
     assert!(test.p_value.is_some() && test.missing.is_none());
     // The same through compact memory, whose pool is scaled back to its samples.
     let tables = [7, 13, 17].map(|n| Table::linear(n, &[1.0], 1.0, &mut draw));
@@ -360,7 +361,7 @@ fn a_coefficient_of_an_exact_fit_is_not_sure_because_of_rounding() {
         let table = Table::linear(40, &[1.0, -2.0, 0.0], 0.0, &mut draw);
         let learner = learned(plain(), &[table]);
         let errors = Covariance::of(&learner).unwrap().standard_errors();
-        let theta = learner.model().unwrap().theta.column(0);
+        let theta = learner.solution().unwrap().theta.column(0);
         assert!(theta[2].abs() < 2.0 * errors[0][2].unwrap(), "{theta:?}, {errors:?}");
         assert!(theta[1].abs() > 1e6 * errors[0][1].unwrap());
     }

@@ -2,8 +2,10 @@
 
 mod support;
 
+use pmfcl::problem::{Partial, Pass, Passes, Worker};
 use pmfcl::{
-    Accumulator, Error, Learner, MemoryKind, Penalty, Preference, Ridge, Settings, Summary, solve,
+    Accumulator, Error, Learner, MemoryKind, Penalty, Preference, Ridge, Settings, Summary,
+    TaskSummary, solve,
 };
 use pmfcl_oracle::Draw;
 use proptest::prelude::*;
@@ -20,16 +22,16 @@ fn tables(count: usize, d: usize, p: usize, draw: &mut Draw) -> Vec<Table> {
 
 /// The learner that has learned all but one, under the names the others had.
 fn without(settings: Settings, tables: &[Table], gone: usize) -> Learner {
-    let mut learner = Learner::new(settings).unwrap();
+    let mut learner = support::learner(settings);
     for (t, table) in tables.iter().enumerate().filter(|(t, _)| *t != gone) {
-        learner.learn(&t.to_string(), table.rows(), table.targets()).unwrap();
+        learner.learn(&t.to_string(), table.task(), 1.0).unwrap();
     }
     learner
 }
 
 fn same(a: &Learner, b: &Learner, tolerance: f64) {
     assert_eq!(a.names().collect::<Vec<_>>(), b.names().collect::<Vec<_>>());
-    let (ta, tb) = (&a.model().unwrap().theta, &b.model().unwrap().theta);
+    let (ta, tb) = (&a.solution().unwrap().theta, &b.solution().unwrap().theta);
     let off = apart(ta.cells(), tb.cells());
     assert!(off <= tolerance, "{off:e}");
     let (fa, fb) = (a.mean_forgetting().unwrap(), b.mean_forgetting().unwrap());
@@ -69,7 +71,7 @@ proptest! {
         same(&learner, &without(settings, &tables, gone), 1e-12 * 100.0);
         // And goes on from there.
         let next = Table::noise(3 * d, d, p, &mut draw);
-        learner.learn("next", next.rows(), next.targets()).unwrap();
+        learner.learn("next", next.task(), 1.0).unwrap();
     }
 
     #[test]
@@ -109,7 +111,7 @@ proptest! {
         prop_assert!(learner.summaries().is_none(), "full-rank tasks fold at once");
         let refused = learner.unlearn(&gone.to_string()).unwrap_err();
         prop_assert!(refused.to_string().contains("unlearn_summary"), "{}", refused);
-        learner.unlearn_summary(&gone.to_string(), &tables[gone].summary()).unwrap();
+        learner.unlearn_summary(&gone.to_string(), &tables[gone].kept()).unwrap();
         same(&learner, &without(settings, &tables, gone), 1e-9);
     }
 
@@ -123,8 +125,8 @@ proptest! {
         let gone = pick.index(3);
         let settings = settings(MemoryKind::Compact, prefer);
         let mut learner = learned(settings.clone(), &tables);
-        prop_assert_eq!(learner.summaries().map(<[_]>::len), Some(3));
-        learner.unlearn_summary(&gone.to_string(), &tables[gone].summary()).unwrap();
+        prop_assert_eq!(learner.summaries().map(|s| s.len()), Some(3));
+        learner.unlearn_summary(&gone.to_string(), &tables[gone].kept()).unwrap();
         same(&learner, &without(settings, &tables, gone), 1e-10);
     }
 
@@ -144,9 +146,9 @@ proptest! {
             ridge: Ridge::Fixed(1e-3), ..settings(memory, prefer)
         };
         let mut ours = learned(settings.clone(), &tables[..counts.0]);
-        let mut theirs = Learner::new(settings.clone()).unwrap();
+        let mut theirs = support::learner(settings.clone());
         for (t, table) in tables.iter().enumerate().skip(counts.0) {
-            theirs.learn(&t.to_string(), table.rows(), table.targets()).unwrap();
+            theirs.learn(&t.to_string(), table.task(), 1.0).unwrap();
         }
         let folded = ours.summaries().is_none() || theirs.summaries().is_none();
         match ours.merge(&theirs) {
@@ -165,35 +167,34 @@ fn folded_memory_refuses_what_it_cannot_take_out() {
     let tables = tables(3, d, 1, &mut draw);
     let compact = settings(MemoryKind::Compact, Preference::Samples);
     let learner = learned(compact.clone(), &tables);
-    let unchanged = |mut l: Learner, name: &str, s: &pmfcl::Summary| {
+    let unchanged = |mut l: Learner, name: &str, s: &TaskSummary| {
         let before = format!("{l:?}");
         let error = l.unlearn_summary(name, s).expect_err("refused");
         assert_eq!(format!("{l:?}"), before, "after: {error}");
         error
     };
-    let good = tables[1].summary();
+    let good = tables[1].kept();
     let error = unchanged(learner.clone(), "nobody", &good);
     assert!(matches!(error, Error::UnknownTask { .. }));
     assert!(error.to_string().contains("`0`, `1`, `2`"), "{error}");
     // Fewer rows than were learned.
-    let error = unchanged(learner.clone(), "1", &tables[1].part(0, 3).summary());
+    let error = unchanged(learner.clone(), "1", &tables[1].part(0, 3).kept());
     assert!(matches!(error, Error::Removal { .. }) && error.to_string().contains('3'), "{error}");
     // As many rows, but others: small enough to fit into the whole, and still not what was learned.
     let n = tables[1].n();
     let mut other = Table::noise(n, d, 1, &mut draw).scaled(&vec![1e-3; d]);
     other.y.iter_mut().for_each(|y| *y *= 1e-3);
-    let error = unchanged(learner.clone(), "1", &other.summary());
+    let error = unchanged(learner.clone(), "1", &other.kept());
     assert!(matches!(error, Error::Removal { .. }), "{error}");
     // The last task left, with other rows.
     let single = learned(compact.clone(), &tables[..1]);
     let other = Table::noise(tables[0].n(), d, 1, &mut draw);
-    let error = unchanged(single, "0", &other.summary());
+    let error = unchanged(single, "0", &other.kept());
     assert!(matches!(error, Error::Removal { .. }), "{error}");
     // A task so heavy that nothing of the others is left beside it.
-    let mut heavy =
-        Learner::new(Settings { prefer: Preference::Equal, ..compact.clone() }).unwrap();
-    heavy.learn("light", tables[0].rows(), tables[0].targets()).unwrap();
-    heavy.learn_weighted("heavy", tables[1].rows(), tables[1].targets(), None, 1e12).unwrap();
+    let mut heavy = support::learner(Settings { prefer: Preference::Equal, ..compact.clone() });
+    heavy.learn("light", tables[0].task(), 1.0).unwrap();
+    heavy.learn("heavy", tables[1].task(), 1e12).unwrap();
     let error = unchanged(heavy, "heavy", &good);
     assert!(error.to_string().contains("digits") || error.to_string().contains("same"), "{error}");
     // Under decay the weights of the others would change.
@@ -238,13 +239,13 @@ fn unlearning_every_task_leaves_an_empty_learner_that_learns_again() {
             let settings = settings(memory, prefer);
             let mut learner = learned(settings.clone(), &tables);
             for t in [1, 0, 2] {
-                learner.unlearn_summary(&t.to_string(), &tables[t].summary()).unwrap();
+                learner.unlearn_summary(&t.to_string(), &tables[t].kept()).unwrap();
             }
             assert_eq!((learner.names().len(), learner.state_bytes()), (0, 0));
             assert!(learner.samples().abs() < 1e-12);
-            assert!(matches!(learner.model(), Err(Error::NotLearned)));
+            assert!(matches!(learner.solution(), Err(Error::NotLearned)));
             assert!(matches!(learner.predict(tables[0].rows()), Err(Error::NotLearned)));
-            learner.learn("1", tables[1].rows(), tables[1].targets()).unwrap();
+            learner.learn("1", tables[1].task(), 1.0).unwrap();
             same(&learner, &without(settings, &[tables[0].clone(), tables[1].clone()], 0), 1e-12);
         }
     }
@@ -258,7 +259,7 @@ fn unlearning_every_task_under_chosen_weights_leaves_a_learner_that_learns_again
     learner.prefer(Preference::Chosen(vec![("0".into(), 0.25), ("1".into(), 0.75)])).unwrap();
     learner.unlearn("0").unwrap();
     learner.unlearn("1").unwrap();
-    learner.learn("again", tables[0].rows(), tables[0].targets()).unwrap();
+    learner.learn("again", tables[0].task(), 1.0).unwrap();
 }
 
 #[test]
@@ -268,8 +269,8 @@ fn learners_that_differ_do_not_merge_and_say_in_what() {
     let base = settings(MemoryKind::Ledger, Preference::Samples);
     let mut ours = learned(base.clone(), std::slice::from_ref(&a));
     let other = |settings: Settings, table: &Table, name: &str| {
-        let mut l = Learner::new(settings).unwrap();
-        l.learn(name, table.rows(), table.targets()).unwrap();
+        let mut l = support::learner(settings);
+        l.learn(name, table.task(), 1.0).unwrap();
         l
     };
     let spline = |seed: u64| {
@@ -298,15 +299,45 @@ fn learners_that_differ_do_not_merge_and_say_in_what() {
 }
 
 #[test]
-fn a_learner_that_has_only_begun_merges_with_one_that_has_learned() {
+fn a_learner_with_a_design_and_no_task_merges_with_one_that_has_learned() {
     let mut draw = Draw::new(13);
     let table = Table::noise(20, 3, 2, &mut draw);
     let base = settings(MemoryKind::Ledger, Preference::Samples);
     let theirs = learned(base.clone(), std::slice::from_ref(&table));
-    let mut ours = Learner::new(base).unwrap();
-    let _ = ours.begin(&table.rows(), 2).unwrap();
+    let mut ours = support::learner(base);
+    ours.fix_design(ours.design_for(&table.rows()).unwrap()).unwrap();
     ours.merge(&theirs).unwrap();
     same(&ours, &theirs, 0.0);
+}
+
+/// Squared loss looks at rows once.
+struct NoMore;
+
+impl Passes for NoMore {
+    fn run(&mut self, pass: &Pass) -> Result<Partial, Error> {
+        panic!("{pass:?} is one pass too many")
+    }
+}
+
+/// Learns a task from chunks of its rows; the first `head` rows fix the design.
+fn learn_in_chunks(
+    learner: &mut Learner,
+    name: &str,
+    table: &Table,
+    head: usize,
+    cuts: &[usize],
+) -> Result<(), Error> {
+    let design = learner.design_for(&table.part(0, head).rows())?;
+    let first = {
+        let mut worker =
+            Worker::new(learner.context_with(&design), &learner.problem().first_pass())?;
+        for cut in cuts.windows(2) {
+            worker.add(table.part(cut[0], cut[1]).task())?;
+        }
+        worker.finish()?
+    };
+    let draft = learner.fit(&design, first, &mut NoMore, 1.0)?;
+    learner.insert(name, &design, draft, 1.0)
 }
 
 #[test]
@@ -315,22 +346,28 @@ fn a_task_in_chunks_is_the_task_in_one_piece() {
     let table = Table::noise(5000, 3, 2, &mut draw);
     let base = settings(MemoryKind::Ledger, Preference::Samples);
     let whole = learned(base.clone(), std::slice::from_ref(&table));
-    let mut ours = Learner::new(base).unwrap();
-    let mut stream = ours.begin(&table.part(0, 10).rows(), 2).unwrap();
-    for cut in [0, 10, 4500, 5000].windows(2) {
-        let part = table.part(cut[0], cut[1]);
-        stream.add(part.rows(), part.targets(), None).unwrap();
-    }
+    let mut ours = support::learner(base);
     let name = whole.names().next().unwrap().to_owned();
-    ours.learn_stream(&name, stream, 1.0).unwrap();
+    learn_in_chunks(&mut ours, &name, &table, 10, &[0, 10, 4500, 5000]).unwrap();
     same(&ours, &whole, 0.0);
-    // A stream begun under another design is refused.
-    let other = Learner::new(settings(MemoryKind::Ledger, Preference::Samples)).unwrap();
-    let wide = Table::noise(8, 4, 2, &mut draw);
-    let mut stream = other.begin(&wide.rows(), 2).unwrap();
-    stream.add(wide.rows(), wide.targets(), None).unwrap();
-    assert!(ours.learn_stream("wide", stream, 1.0).is_err());
-    assert_eq!(ours.names().len(), 1);
+    // A task summarized under another design is refused: other inputs, an intercept, another basis.
+    let (wide, narrow) = (Table::noise(8, 4, 2, &mut draw), Table::noise(8, 2, 2, &mut draw));
+    assert!(ours.learn("wide", wide.task(), 1.0).is_err());
+    assert!(ours.insert_summary("wide", wide.kept(), 1.0).is_err());
+    let with_ones =
+        Settings { intercept: true, ..settings(MemoryKind::Ledger, Preference::Samples) };
+    let curved = Settings { basis: "spline:4".parse().unwrap(), ..with_ones.clone() };
+    let before = format!("{ours:?}");
+    for (others, table) in [
+        (settings(MemoryKind::Ledger, Preference::Samples), &narrow),
+        (with_ones, &table.part(0, 8)),
+        (curved, &table.part(0, 8)),
+    ] {
+        let other = learned(others, std::slice::from_ref(table));
+        let task = (**other.task_summary("0").unwrap()).clone();
+        ours.insert("other", other.design().unwrap(), task, 1.0).unwrap_err();
+        assert_eq!(format!("{ours:?}"), before);
+    }
 }
 
 #[test]
@@ -342,6 +379,6 @@ fn a_learner_that_has_unlearned_everything_takes_tasks_of_another_shape() {
     learner.unlearn(&name).unwrap();
     assert!(learner.design().is_none());
     let wide = Table::noise(20, 5, 1, &mut draw);
-    learner.learn(&name, wide.rows(), wide.targets()).unwrap();
+    learner.learn(&name, wide.task(), 1.0).unwrap();
     same(&learner, &learned(base, std::slice::from_ref(&wide)), 0.0);
 }

@@ -12,9 +12,10 @@ use std::ops::RangeInclusive;
 
 use serde_json::Value;
 
-use crate::json::{absent, inputs, probabilities};
+use crate::json::inputs;
 use crate::object::{Object, list};
-use crate::{ExportError, Exported, Output};
+use crate::outputs::entries;
+use crate::{ExportError, Exported};
 use columns::{Columns, NUMBERS, columns};
 use graph::Graph;
 use outputs::{LABEL, PROBABILITIES, TARGETS, outputs};
@@ -41,13 +42,13 @@ const MOST: usize = i32::MAX as usize;
 ///
 /// | output | type | |
 /// | --- | --- | --- |
-/// | `Y` | double, rows × targets | regression |
-/// | `label` | string, rows | classification: the class of the largest score |
-/// | `probabilities` | double, rows × classes | classification |
+/// | `Y` | double, rows × targets | values; rates where the link is `exp` |
+/// | `label` | string, rows | classes: the one of the largest score |
+/// | `probabilities` | double, rows × classes | classes |
 ///
 /// A text column whose name the graph needs itself (`X`, `label`, …) gets a number behind its name. Metadata holds the
-/// names: `numbers` (columns of `X`), `texts` (input and column of each), `inputs`, `features`, `targets` or `classes`,
-/// and `basis`, `loss`; all but plain words is JSON. Where there is text, `unknown_category` is `error`: the graph then asks
+/// names: `numbers` (columns of `X`), `texts` (input and column of each), `inputs`, `features`, `targets` and `link` or
+/// `classes`, `absent` and `probabilities`, and `basis`, `loss`; all but plain words is JSON. Where there is text, `unknown_category` is `error`: the graph then asks
 /// `Gather` for a place that does not exist, in a node `unknown_category_in_…` that the runtime names. The standard declares
 /// that an error and onnxruntime's CPU kernels check it; a runtime that does not would count the category as none.
 ///
@@ -99,9 +100,11 @@ pub fn onnx_for(exported: &Exported<'_>, opset: u32) -> Result<Vec<u8>, ExportEr
 
 /// A sentence or two for people.
 fn describe(exported: &Exported<'_>, columns: &Columns<'_>) -> String {
-    let mut doc = match exported.output {
-        Output::Targets(targets) => format!("Predicts {}.", targets.join(", ")),
-        Output::Classes { classes, .. } => format!("Tells apart {}.", classes.join(", ")),
+    let classes = &exported.parameters.classes;
+    let mut doc = if classes.is_empty() {
+        format!("Predicts {}.", exported.targets.join(", "))
+    } else {
+        format!("Tells apart {}.", classes.join(", "))
     };
     if !columns.numbers.is_empty() {
         doc += &format!(" Columns of {NUMBERS}: {}.", columns.numbers.join(", "));
@@ -117,28 +120,20 @@ fn describe(exported: &Exported<'_>, columns: &Columns<'_>) -> String {
 
 /// Names and settings for programs.
 fn metadata(exported: &Exported<'_>, columns: &Columns<'_>) -> Vec<(&'static str, String)> {
-    let names = |names: &[String]| Value::from(names).to_string();
     let texts = columns.texts.iter().map(|text| {
         Object::default().with("input", text.input.as_str()).with("column", text.column).text()
     });
-    let mut entries = vec![
+    let mut all = vec![
         ("basis", exported.design.map().basis().to_string()),
-        ("loss", exported.loss.to_owned()),
+        ("loss", exported.loss.clone()),
         ("numbers", Value::from(columns.numbers.clone()).to_string()),
         ("texts", list(texts)),
         ("inputs", inputs(exported.inputs)),
-        ("features", names(&exported.features())),
+        ("features", Value::from(exported.features()).to_string()),
     ];
     if !columns.texts.is_empty() {
-        entries.push(("unknown_category", "error".to_owned()));
+        all.push(("unknown_category", "error".to_owned()));
     }
-    match exported.output {
-        Output::Targets(targets) => entries.push(("targets", names(targets))),
-        Output::Classes { classes, rule } => entries.extend([
-            ("classes", names(classes)),
-            ("absent", names(&absent(exported, classes))),
-            ("probabilities", probabilities(rule)),
-        ]),
-    }
-    entries
+    all.extend(entries(exported).into_iter().map(|(name, entry)| (name, entry.text())));
+    all
 }

@@ -1,6 +1,6 @@
 //! Who can take part.
 
-use pmfcl::{ClassLoss, Preference};
+use pmfcl::Preference;
 use pmfcl_baselines::{
     Agem, AgemArguments, Der, DerArguments, Er, ErArguments, Ewc, EwcArguments, Icl, Joint, Method,
     Network, Projection, ProjectionArguments, Sgd, Si, SiArguments, Steps,
@@ -9,7 +9,7 @@ use pmfcl_baselines::{
 use pmfcl_plot::{Dash, Marker, Paint};
 
 use super::arena::Goal;
-use super::ours::{Keep, Ours};
+use super::ours::{ClassLoss, Keep, Ours};
 use super::tune::Arguments;
 use super::{Arena, Error, Rules};
 use crate::reproduce::roster::{Look, Who};

@@ -1,9 +1,8 @@
 //! The library among the others, on the same inputs.
 
-use pmfcl::classify::Scheme;
+use pmfcl::problem::{Logistic, Scheme, Squared};
 use pmfcl::{
-    ClassLoss, Classifier, ClassifierSettings, Labels, Learner, MemoryKind, Preference, Rows,
-    Settings,
+    ClassList, Labels, Learner, MemoryKind, Preference, Problem, Rows, Settings, TaskRows,
 };
 use pmfcl_baselines::{Kept, Method, Targets, Task};
 
@@ -21,18 +20,39 @@ pub(super) enum Keep {
     Nothing,
 }
 
-#[derive(Debug, Clone)]
-enum Model {
-    Values(Box<Learner>),
-    Classes(Box<Classifier>, Vec<String>),
+/// Which loss tells classes apart; values are always least squares.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ClassLoss {
+    /// Least squares on class indicators.
+    Squared,
+    /// Linear discriminants.
+    Gaussian,
+    /// Log-loss by bounds, each at the minimum of its task and the past, least losses not certified.
+    Logistic,
 }
 
-/// A learner or a classifier as a method.
+impl ClassLoss {
+    fn problem(self) -> Problem {
+        match self {
+            Self::Squared => Problem::Squared(Squared { classes: Some(ClassList::Open) }),
+            Self::Gaussian => Problem::gaussian(),
+            Self::Logistic => Problem::Logistic(Logistic {
+                scheme: Scheme::Sequential,
+                certify: false,
+                ..Logistic::default()
+            }),
+        }
+    }
+}
+
+/// A learner as a method.
 #[derive(Debug, Clone)]
 pub(super) struct Ours {
     keep: Keep,
-    fresh: Model,
-    model: Model,
+    fresh: Learner,
+    model: Learner,
+    /// Names of the classes; none for values.
+    classes: Vec<String>,
     tasks: usize,
     x: Vec<f64>,
     y: Vec<f64>,
@@ -50,30 +70,20 @@ impl Ours {
         prefer: Preference,
     ) -> Result<Self, Error> {
         let memory = MemoryKind::Compact;
-        let (fresh, outputs) = match &arena.goal {
-            Goal::Values(units) => {
-                let settings = Settings { prefer, memory, threads: 1, ..Settings::default() };
-                (Model::Values(Box::new(Learner::new(settings)?)), units.len())
-            }
+        let settings = Settings { prefer, memory, threads: 1, ..Settings::default() };
+        let (problem, classes, outputs) = match &arena.goal {
+            Goal::Values(units) => (Problem::squared(), Vec::new(), units.len()),
             Goal::Classes(count) => {
                 let classes: Vec<String> = (0..*count).map(|k| k.to_string()).collect();
-                let settings = ClassifierSettings {
-                    loss,
-                    scheme: Scheme::Sequential,
-                    prefer,
-                    memory,
-                    certify: false,
-                    classes: Some(classes.clone()),
-                    threads: 1,
-                    ..ClassifierSettings::default()
-                };
-                (Model::Classes(Box::new(Classifier::new(settings)?), classes), *count)
+                (loss.problem().with_classes(classes.clone())?, classes, *count)
             }
         };
+        let fresh = Learner::new(problem, settings)?;
         Ok(Self {
             keep,
             model: fresh.clone(),
             fresh,
+            classes,
             tasks: 0,
             x: Vec::new(),
             y: Vec::new(),
@@ -103,14 +113,15 @@ impl Ours {
             self.model = self.fresh.clone();
         }
         let (x, name) = (Rows::new(&self.x, width)?, self.tasks.to_string());
-        match &mut self.model {
-            Model::Values(learner) => {
-                learner.learn(&name, x, Rows::new(&self.y, self.outputs)?)?;
-            }
-            Model::Classes(classifier, classes) => {
-                classifier.learn(&name, x, &Labels::from_codes(&self.codes, classes)?)?;
-            }
+        if self.classes.is_empty() {
+            let rows = TaskRows::new(x, Rows::new(&self.y, self.outputs)?);
+            self.model.learn(&name, rows, 1.0)?;
+        } else {
+            let labels = Labels::from_codes(&self.codes, &self.classes)?;
+            self.model.learn(&name, TaskRows::new(x, &labels), 1.0)?;
         }
+        // The time to learn a task is measured with the solution.
+        self.model.solution()?;
         self.tasks += 1;
         Ok(())
     }
@@ -131,17 +142,7 @@ impl Method for Ours {
         }
         let scores = || -> pmfcl::Result<Vec<f64>> {
             let x = Rows::new(x, x.len() / rows.max(1))?;
-            match &self.model {
-                Model::Values(learner) => learner.predict(x),
-                Model::Classes(classifier, _) => {
-                    // Binary log-loss has one score, for the second class.
-                    let scores = classifier.decision(x)?;
-                    if scores.len() == rows && self.outputs == 2 {
-                        return Ok(scores.iter().flat_map(|s| [0.0, *s]).collect());
-                    }
-                    Ok(scores)
-                }
-            }
+            if self.classes.is_empty() { self.model.predict(x) } else { self.model.scores(x) }
         };
         match scores() {
             Ok(scores) if !self.failed => scores,
@@ -150,11 +151,10 @@ impl Method for Ours {
     }
 
     fn kept(&self) -> Kept {
-        let bytes = match (self.keep, &self.model) {
-            (Keep::Nothing, _) => 0,
-            (Keep::Everything, _) => 8 * (self.x.len() + self.y.len()) + self.codes.len(),
-            (Keep::Summaries, Model::Values(learner)) => learner.state_bytes(),
-            (Keep::Summaries, Model::Classes(classifier, _)) => classifier.state_bytes(),
+        let bytes = match self.keep {
+            Keep::Nothing => 0,
+            Keep::Everything => 8 * (self.x.len() + self.y.len()) + self.codes.len(),
+            Keep::Summaries => self.model.state_bytes(),
         };
         let examples =
             if self.keep == Keep::Everything { self.y.len().max(self.codes.len()) } else { 0 };

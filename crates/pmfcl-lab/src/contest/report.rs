@@ -1,7 +1,7 @@
 //! Tables, and the lines of a picture.
 
 use super::{Arena, Entrant, Goal, Result, Rules};
-use crate::Table;
+use pmfcl_terminal::Table;
 
 /// What everyone reached, and forgetting by all its names.
 ///

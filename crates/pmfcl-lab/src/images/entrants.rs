@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pmfcl::{ClassLoss, ClassifierSettings};
+use pmfcl::{Problem, Settings};
 use pmfcl_baselines::{
     Agem, AgemArguments, Der, DerArguments, Er, ErArguments, Ewc, EwcArguments, Joint, Last,
     Method, Network, Sgd, Si, SiArguments, Steps,
@@ -43,11 +43,11 @@ fn method(
     Entry::new(key, label, move |stream, note| follow(stream, &mut build(stream), every_task, note))
 }
 
-/// PMF-CL by these settings.
-fn exact(key: &str, label: &str, settings: ClassifierSettings) -> Entry {
+/// PMF-CL by this problem and these settings.
+fn exact(key: &str, label: &str, model: (Problem, Settings)) -> Entry {
     let name = label.to_owned();
     Entry::new(key, label, move |stream, note| {
-        follow(stream, &mut Exact::new(&name, stream.outputs, settings)?, true, note)
+        follow(stream, &mut Exact::new(&name, stream.outputs, model)?, true, note)
     })
 }
 
@@ -58,7 +58,7 @@ fn wide(key: &str, map: impl Fn() -> Arc<dyn FeatureMap> + Send + 'static, thin:
     let label = format!("PMF-CL {kind}:{width}, gaussian{part}");
     Entry::new(key, &label, move |stream, note| {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
-        let mut student = Wide::new(map(), ClassLoss::Gaussian, stream.outputs, threads);
+        let mut student = Wide::new(map(), Problem::gaussian(), stream.outputs, threads);
         // Solving costs more than a task, so it is done once: the order of tasks does not matter.
         if thin > 1 {
             follow(&stream.thinner(thin), &mut student, false, note)

@@ -1,9 +1,8 @@
 //! PMF-CL among the others: the library's classifiers on pixels, one pass, no example kept.
 
-use pmfcl::classify::Scheme;
-use pmfcl::loss::logistic::Curvature;
+use pmfcl::problem::{Curvature, Logistic, Scheme, Squared};
 use pmfcl::{
-    Accumulator, ClassLoss, Classifier, ClassifierSettings, Labels, MemoryKind, Ridge, Rows,
+    Accumulator, ClassList, Labels, Learner, MemoryKind, Problem, Ridge, Rows, Settings, TaskRows,
 };
 use pmfcl_baselines::{Kept, Targets, Task};
 
@@ -14,49 +13,53 @@ use super::{Error, Student};
 pub struct Exact {
     name: String,
     classes: Vec<String>,
-    model: Classifier,
+    model: Learner,
     tasks: usize,
 }
 
 impl Exact {
-    /// A classifier of these settings; classes are the numbers from 0.
+    /// A classifier of this problem; classes are the numbers from 0.
     ///
     /// # Errors
-    /// When the settings are refused.
-    pub fn new(name: &str, outputs: usize, settings: ClassifierSettings) -> Result<Self, Error> {
+    /// When the problem and the settings are refused.
+    pub fn new(
+        name: &str,
+        outputs: usize,
+        (problem, settings): (Problem, Settings),
+    ) -> Result<Self, Error> {
         let classes: Vec<String> = (0..outputs).map(|c| c.to_string()).collect();
-        let settings =
-            ClassifierSettings { classes: Some(classes.clone()), threads: 1, ..settings };
-        Ok(Self { name: name.to_owned(), classes, model: Classifier::new(settings)?, tasks: 0 })
+        let problem = problem.with_classes(classes.clone())?;
+        let model = Learner::new(problem, Settings { threads: 1, ..settings })?;
+        Ok(Self { name: name.to_owned(), classes, model, tasks: 0 })
     }
 
     /// Linear, squared loss, a small fixed ridge, constant memory.
-    pub(super) fn squared() -> ClassifierSettings {
-        ClassifierSettings {
-            loss: ClassLoss::Squared,
+    pub(super) fn squared() -> (Problem, Settings) {
+        let settings = Settings {
             ridge: Ridge::Fixed(1e-4),
             memory: MemoryKind::Compact,
             accumulator: Accumulator::Gram,
-            ..ClassifierSettings::default()
-        }
+            ..Settings::default()
+        };
+        (Problem::Squared(Squared { classes: Some(ClassList::Open) }), settings)
     }
 
     /// Linear discriminants from the same memory.
-    pub(super) fn gaussian() -> ClassifierSettings {
-        ClassifierSettings { loss: ClassLoss::Gaussian, ..Self::squared() }
+    pub(super) fn gaussian() -> (Problem, Settings) {
+        (Problem::gaussian(), Self::squared().1)
     }
 
     /// Linear, log-loss by its sharp bound at every task's own minimum.
-    pub(super) fn logistic() -> ClassifierSettings {
-        ClassifierSettings {
-            loss: ClassLoss::Logistic,
+    pub(super) fn logistic() -> (Problem, Settings) {
+        let logistic = Logistic {
             scheme: Scheme::OneShot,
             curvature: Curvature::Sharp,
             certify: false,
-            memory: MemoryKind::Compact,
-            ridge: Ridge::Auto,
-            ..ClassifierSettings::default()
-        }
+            ..Logistic::default()
+        };
+        let settings =
+            Settings { memory: MemoryKind::Compact, ridge: Ridge::Auto, ..Settings::default() };
+        (Problem::Logistic(logistic), settings)
     }
 }
 
@@ -78,7 +81,10 @@ impl Student for Exact {
             x.extend(row.iter().map(|&v| v as f32));
         }
         let labels = Labels::from_codes(codes, &self.classes)?;
-        self.model.learn(&self.tasks.to_string(), Rows::from_f32(&x, width)?, &labels)?;
+        let rows = TaskRows::new(Rows::from_f32(&x, width)?, &labels);
+        self.model.learn(&self.tasks.to_string(), rows, 1.0)?;
+        // The time to learn a task is measured with the solution.
+        self.model.solution()?;
         self.tasks += 1;
         Ok(())
     }
@@ -87,7 +93,7 @@ impl Student for Exact {
         if self.tasks == 0 {
             return Ok(vec![0.0; rows * self.classes.len()]);
         }
-        Ok(self.model.decision(Rows::new(x, x.len() / rows.max(1))?)?)
+        Ok(self.model.scores(Rows::new(x, x.len() / rows.max(1))?)?)
     }
 
     /// The memory: numbers in double precision.

@@ -2,7 +2,7 @@
 
 use super::published::accuracy;
 use super::{Finish, Run, Stream};
-use crate::Table;
+use pmfcl_terminal::Table;
 
 /// Accuracy, memory and forgetting of all who finished, and who did not and why. `others` ran the same with other seeds: accuracy
 /// is the mean of all, memory and forgetting those of the first.

@@ -1,7 +1,8 @@
 //! Figure 2, computed: the front of two log-losses, and the fronts of the quadratics that bound them.
 
-use pmfcl::loss::logistic::{Curvature, LabelledRows, Objective, expand, fit};
 use pmfcl::pareto::PairFront;
+use pmfcl::problem::Curvature;
+use pmfcl::problem::logistic::{Objective, OneTask};
 use pmfcl::{Design, Error, Rows, Summary, Theta};
 use pmfcl_oracle::Draw;
 
@@ -68,21 +69,14 @@ impl Pair {
         let x: Vec<f64> = keep.iter().flat_map(|&i| both.x[2 * i..2 * i + 2].to_vec()).collect();
         let labels: Vec<u32> = keep.iter().map(|&i| both.labels[i]).collect();
         let weights: Vec<f64> = keep.iter().map(|&i| weight(i)).collect();
-        let task = LabelledRows { x: Rows::new(&x, 2)?, labels: &labels, weights: Some(&weights) };
-        let objective = Objective {
-            design: &self.design,
-            task,
-            classes: 2,
-            scale: 1.0,
-            past: None,
-            penalty: &[0.0, 0.0],
-        };
-        Ok(fit(&objective, None, 1)?.theta)
+        let rows = Rows::new(&x, 2)?;
+        let mut task = OneTask::new(&self.design, rows, (&labels, 2), Some(&weights), 1)?;
+        let objective = Objective { scale: 1.0, past: None, penalty: &[0.0, 0.0] };
+        Ok(task.minimize(&objective, None)?.theta)
     }
 
     fn bound(&self, task: usize, anchor: &Theta, curvature: Curvature) -> Result<Summary, Error> {
-        let rows = self.tasks[task].rows(2)?;
-        Ok(expand(&self.design, rows, 2, anchor, curvature, 1)?.summary)
+        self.tasks[task].one_task(2)?.expand(anchor, curvature)
     }
 }
 

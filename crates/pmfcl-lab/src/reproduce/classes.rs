@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pmfcl::loss::logistic::{LabelledRows, Objective, fit, least_loss};
+use pmfcl::problem::logistic::{Objective, OneTask};
 use pmfcl::{Basis, Design, Error, Rows, Theta};
 use pmfcl_baselines::{Matrix, Targets, Task};
 use pmfcl_oracle::Draw;
@@ -80,12 +80,12 @@ impl Labelled {
         sum / self.labels.len() as f64
     }
 
-    /// For the library.
+    /// For the library: rows as they are, without an intercept.
     ///
     /// # Errors
     /// When the rows are not whole.
-    pub fn rows(&self, d: usize) -> Result<LabelledRows<'_>, Error> {
-        Ok(LabelledRows { x: Rows::new(&self.x, d)?, labels: &self.labels, weights: None })
+    pub fn one_task(&self, d: usize) -> Result<OneTask<'_>, Error> {
+        OneTask::new(&plain(d)?, Rows::new(&self.x, d)?, (&self.labels, 2), None, 1)
     }
 
     /// For the baselines.
@@ -128,11 +128,9 @@ pub fn plain(d: usize) -> Result<Design, Error> {
 /// # Errors
 /// When the solver refuses the rows.
 pub fn joint(rows: &Labelled, d: usize) -> Result<Theta, Error> {
-    let (design, task) = (plain(d)?, rows.rows(d)?);
     let penalty = vec![RIDGE * rows.labels.len() as f64; d];
-    let objective =
-        Objective { design: &design, task, classes: 2, scale: 1.0, past: None, penalty: &penalty };
-    Ok(fit(&objective, None, 1)?.theta)
+    let objective = Objective { scale: 1.0, past: None, penalty: &penalty };
+    Ok(rows.one_task(d)?.minimize(&objective, None)?.theta)
 }
 
 impl ClassSetting {
@@ -147,13 +145,12 @@ impl ClassSetting {
             draw.normals(self.d).iter().map(|v| v * self.scale * share).collect();
         let mut stream =
             ClassStream { d: self.d, train: Vec::new(), test: Vec::new(), least: Vec::new() };
-        let design = plain(self.d)?;
         for k in 0..self.tasks {
             if k > 0 {
                 theta.iter_mut().for_each(|v| *v += self.drift * share * draw.normal());
             }
             let train = Labelled::draw(self.rows, &theta, &mut draw);
-            stream.least.push(least_loss(&design, train.rows(self.d)?, 2, None, 1)?.reached);
+            stream.least.push(train.one_task(self.d)?.least_loss(None)?.reached);
             stream.train.push(train);
             stream.test.push(Labelled::draw(TEST_ROWS, &theta, &mut draw));
         }

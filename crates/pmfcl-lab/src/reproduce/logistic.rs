@@ -1,9 +1,8 @@
 //! The main run with two classes: log-loss of quadratic bounds, joint training and the baselines, and whether the bound on
 //! forgetting ever fails.
 
-use pmfcl::classify::Scheme;
-use pmfcl::loss::logistic::Curvature;
-use pmfcl::{ClassLoss, Classifier, ClassifierSettings, Error, Labels, Ridge, Rows};
+use pmfcl::problem::{Curvature, Logistic, Scheme};
+use pmfcl::{ClassList, Error, Labels, Learner, Problem, Ridge, Rows, Settings, TaskRows};
 use pmfcl_baselines::Method;
 use pmfcl_plot::{Dash, Marker, Paint};
 
@@ -153,31 +152,33 @@ fn losses(stream: &ClassStream, k: usize, of: impl Fn(&Labelled) -> f64) -> Step
 }
 
 fn bounded(stream: &ClassStream, how: (Scheme, Curvature)) -> Result<ClassTrack, Error> {
-    let settings = ClassifierSettings {
-        loss: ClassLoss::Logistic,
-        intercept: false,
-        ridge: Ridge::Fixed(RIDGE),
+    let problem = Problem::Logistic(Logistic {
         scheme: how.0,
         curvature: how.1,
-        classes: Some(vec!["0".to_owned(), "1".to_owned()]),
+        classes: ClassList::Fixed(vec!["0".to_owned(), "1".to_owned()]),
+        ..Logistic::default()
+    });
+    let settings = Settings {
+        intercept: false,
+        ridge: Ridge::Fixed(RIDGE),
         threads: 1,
-        ..ClassifierSettings::default()
+        ..Settings::default()
     };
-    let classifier = std::cell::RefCell::new(Classifier::new(settings)?);
+    let learner = std::cell::RefCell::new(Learner::new(problem, settings)?);
     after_each(
         stream,
         |k| {
             let part = &stream.train[k];
             let labels = Labels::new(&part.labels);
             let x = Rows::new(&part.x, stream.d)?;
-            classifier.borrow_mut().learn(&k.to_string(), x, &labels).map(|_| ())
+            learner.borrow_mut().learn(&k.to_string(), TaskRows::new(x, &labels), 1.0)
         },
         |k| {
-            let classifier = classifier.borrow();
-            let theta = &classifier.model()?.theta;
+            let learner = learner.borrow();
+            let theta = &learner.solution()?.theta;
             let mut step = losses(stream, k, |part| part.log_loss(theta.column(0)));
-            let tasks = classifier.tasks()?;
-            step.bounds = tasks.iter().map(|t| t.report.bound.unwrap_or(f64::INFINITY)).collect();
+            let tasks = learner.tasks()?;
+            step.bounds = tasks.iter().map(|t| t.bound.unwrap_or(f64::INFINITY)).collect();
             Ok(step)
         },
     )

@@ -1,7 +1,7 @@
 //! PMF-CL as one of the methods: the learner of this library, and the paper's own recursion.
 
 use pmfcl::solve::reference::{Form, Recursion};
-use pmfcl::{Learner, MemoryKind, Preference, Ridge, Rows, Settings};
+use pmfcl::{Learner, MemoryKind, Preference, Problem, Ridge, Rows, Settings, TaskRows};
 use pmfcl_baselines::{Kept, Method, Targets, Task};
 
 use super::drift::{Part, dot};
@@ -51,7 +51,8 @@ impl Pmf {
             threads: 1,
             ..Settings::default()
         };
-        Self { name, learner: Learner::new(settings).expect("settings in range") }
+        let learner = Learner::new(Problem::squared(), settings).expect("settings in range");
+        Self { name, learner }
     }
 }
 
@@ -65,24 +66,26 @@ impl Method for Pmf {
         let name = self.learner.names().len().to_string();
         let x = Rows::new(&part.x, task.x.width()).expect("whole rows");
         let y = Rows::new(&part.y, 1).expect("whole rows");
-        self.learner.learn(&name, x, y).expect("finite rows of one width");
+        self.learner.learn(&name, TaskRows::new(x, y), 1.0).expect("finite rows of one width");
+        // The time to learn a stream is that of all updates and solutions.
+        self.learner.solution().expect("numbers within double precision");
     }
 
     fn outputs(&self, x: &[f64], _rows: usize) -> Vec<f64> {
-        linear_outputs(self.learner.model().expect("a task was learned").theta.column(0), x)
+        linear_outputs(self.learner.solution().expect("a task was learned").theta.column(0), x)
     }
 
     /// The packed trapezoids with their targets, and two numbers each: rows and residual.
     fn kept(&self) -> Kept {
         let numbers = match self.learner.kept_pool() {
-            Some((pool, _)) if self.learner.is_folded() => pool.numbers() + 2,
-            _ => self.learner.at_hand().iter().map(|s| s.numbers() + 2).sum(),
+            Some(pool) if self.learner.is_folded() => pool.quadratic.numbers() + 2,
+            _ => self.learner.summaries().iter().flatten().map(|s| s.numbers() + 2).sum(),
         };
         Kept { numbers, bytes: self.learner.state_bytes(), examples: 0 }
     }
 
     fn linear(&self) -> Option<Vec<f64>> {
-        Some(with_intercept(self.learner.model().ok()?.theta.column(0)))
+        Some(with_intercept(self.learner.solution().ok()?.theta.column(0)))
     }
 }
 

@@ -7,7 +7,7 @@ use super::captions;
 use super::claims::Finding;
 use super::pictures::Figure;
 use super::tables;
-use crate::Table;
+use pmfcl_terminal::Table;
 
 const STYLE: &str = include_str!("page.css");
 

@@ -7,7 +7,7 @@ use super::roster::Who;
 use super::speed::Seconds;
 use super::study::Study;
 use super::trial::Measure;
-use crate::Table;
+use pmfcl_terminal::Table;
 
 /// A file of comma-separated values.
 pub(super) struct Sheet {

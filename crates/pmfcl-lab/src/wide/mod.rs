@@ -1,12 +1,12 @@
 //! PMF-CL on thousands of random features, in single precision where that is enough.
 //!
 //! ```text
-//! images ──map──▶ features (f32) ──products of a block (f32)──▶ sums (f64) ──▶ Summary ──▶ Classifier
+//! images ──map──▶ features (f32) ──products of a block (f32)──▶ sums (f64) ──▶ Summary ──▶ Learner
 //! ```
 //!
 //! A width of 10,000 makes 10⁸ products a row, and nearly all of the time is theirs. A block's products are formed in single
 //! precision and added up in double, so the rounding of a sum does not grow with the number of rows. The sums of all tasks end
-//! in one [`pmfcl::Summary`], which the library's own classifier solves: what `--accumulator gram` does, but faster.
+//! in one [`pmfcl::Summary`], which the library's own learner solves: what `--accumulator gram` does, but faster.
 //!
 //! Maps are drawn from a seed and never see data: [`Relu`] looks at whole images, [`Patches`] at small windows of them.
 
@@ -17,7 +17,8 @@ mod sums;
 
 use std::sync::{Arc, OnceLock};
 
-use pmfcl::{Basis, ClassLoss, Classifier, ClassifierSettings, Design, MemoryKind, Ridge};
+use pmfcl::problem::Response;
+use pmfcl::{Basis, Design, Learner, MemoryKind, Problem, Ridge, Settings, TaskSummary};
 use pmfcl_baselines::{Kept, Targets, Task};
 
 use crate::images::{Error, Student};
@@ -30,12 +31,16 @@ use sums::Sums;
 
 /// Rows that are mapped and multiplied at once.
 const BLOCK: usize = 1024;
+/// Cross-validation of the ridge would cost more than the sums; at this many rows it hardly matters. `gaussian` has none: it
+/// shrinks its covariance.
+const RIDGE: Ridge = Ridge::Fixed(1e-5);
+/// Intercept of a class without rows: below every score, and finite in single precision.
+const NO_ROWS: f32 = -1e30;
 
 /// A classifier on a wide random map.
 pub struct Wide {
     map: Arc<dyn FeatureMap>,
-    loss: ClassLoss,
-    ridge: Ridge,
+    problem: Problem,
     classes: usize,
     threads: usize,
     sums: Sums,
@@ -46,11 +51,9 @@ pub struct Wide {
 
 impl Wide {
     /// A classifier of `classes` classes that has learned nothing.
-    pub fn new(map: Arc<dyn FeatureMap>, loss: ClassLoss, classes: usize, threads: usize) -> Self {
+    pub fn new(map: Arc<dyn FeatureMap>, problem: Problem, classes: usize, threads: usize) -> Self {
         let sums = Sums::new(map.width() + 1, classes);
-        // Cross-validation of the ridge would cost more than the sums; at this many rows it hardly matters.
-        let ridge = if loss == ClassLoss::Gaussian { Ridge::Auto } else { Ridge::Fixed(1e-5) };
-        Self { map, loss, ridge, classes, threads, sums, learned: false, solved: OnceLock::new() }
+        Self { map, problem, classes, threads, sums, learned: false, solved: OnceLock::new() }
     }
 
     /// The summary of everything learned.
@@ -62,27 +65,33 @@ impl Wide {
     }
 
     /// Weights of the features from the summary.
-    fn solve(&self, summary: &pmfcl::Summary) -> Result<Vec<f32>, Error> {
+    fn solve(&self, summary: pmfcl::Summary) -> Result<Vec<f32>, Error> {
         let design = Design::new(
             Basis::default().fix(&[], self.map.width()).map_err(pmfcl::Error::from)?,
             true,
         );
         let names: Vec<String> = (0..self.classes).map(|k| k.to_string()).collect();
-        let mut model = Classifier::new(ClassifierSettings {
-            loss: self.loss,
+        let settings = Settings {
             memory: MemoryKind::Compact,
-            ridge: self.ridge,
+            ridge: RIDGE,
             standardize: true,
-            classes: Some(names.clone()),
-            ..ClassifierSettings::default()
-        })?;
-        let theta = &model.learn_summarized("all", design, summary, &names, 1.0)?.theta;
+            ..Settings::default()
+        };
+        let mut model = Learner::new(self.problem.clone().with_classes(names.clone())?, settings)?;
+        model.insert("all", &design, TaskSummary::exact_classes(summary, names, None), 1.0)?;
+        let parameters = model.parameters()?;
         let features = self.map.width() + 1;
         let mut weights = vec![0.0; features * self.classes];
         for k in 0..self.classes {
-            for (i, v) in theta.column(k).iter().enumerate() {
-                // A class without rows has an intercept of -1e300: it must stay finite here.
+            for (i, v) in parameters.theta.column(k).iter().enumerate() {
                 weights[i * self.classes + k] = v.clamp(-1e30, 1e30) as f32;
+            }
+        }
+        if let Response::Classes { present, .. } = &parameters.response {
+            for (intercept, there) in weights.iter_mut().zip(present) {
+                if !there {
+                    *intercept = NO_ROWS;
+                }
             }
         }
         Ok(weights)
@@ -91,7 +100,7 @@ impl Wide {
 
 impl Student for Wide {
     fn name(&self) -> String {
-        format!("PMF-CL {}, {}", self.map.name(), self.loss.name())
+        format!("PMF-CL {}, {}", self.map.name(), self.problem.name())
     }
 
     fn learn(&mut self, task: &Task) -> Result<(), Error> {
@@ -123,7 +132,7 @@ impl Student for Wide {
         let weights = match self.solved.get() {
             Some(weights) => weights,
             None => {
-                let weights = self.solve(&self.summary()?)?;
+                let weights = self.solve(self.summary()?)?;
                 self.solved.get_or_init(|| weights)
             }
         };
@@ -150,7 +159,8 @@ impl Student for Wide {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pmfcl::{Labels, Rows};
+    use pmfcl::problem::Squared;
+    use pmfcl::{ClassList, Labels, Rows, TaskRows};
     use pmfcl_baselines::Matrix;
     use pmfcl_oracle::Draw;
 
@@ -167,8 +177,8 @@ mod tests {
             .collect()
     }
 
-    fn learned(loss: ClassLoss, threads: usize) -> Wide {
-        let mut wide = Wide::new(Arc::new(Relu::new(6, 40, 7)), loss, 3, threads);
+    fn learned(problem: Problem, threads: usize) -> Wide {
+        let mut wide = Wide::new(Arc::new(Relu::new(6, 40, 7)), problem, 3, threads);
         for (x, codes) in tasks() {
             let y = Targets::Classes { codes, count: 3 };
             let task = Task { x: Arc::new(Matrix::new(x, 6)), y: Arc::new(y) };
@@ -179,32 +189,30 @@ mod tests {
 
     #[test]
     fn agrees_with_the_classifier_on_the_same_features() {
-        for loss in [ClassLoss::Gaussian, ClassLoss::Squared] {
-            let wide = learned(loss, 2);
-            let mut model = Classifier::new(ClassifierSettings {
-                loss,
-                ridge: wide.ridge,
-                standardize: true,
-                ..ClassifierSettings::default()
-            })
-            .expect("settings");
+        let squared = Problem::Squared(Squared { classes: Some(ClassList::Open) });
+        for problem in [Problem::gaussian(), squared] {
+            let wide = learned(problem.clone(), 2);
+            let settings = Settings { ridge: RIDGE, standardize: true, ..Settings::default() };
+            let mut model = Learner::new(problem.clone(), settings).expect("settings");
             let map = Relu::new(6, 40, 7);
             for (t, (x, codes)) in tasks().into_iter().enumerate() {
                 let x: Vec<f32> = x.iter().map(|v| *v as f32).collect();
                 let mut features = vec![0.0; codes.len() * 40];
                 map.write(&x, codes.len(), &mut features);
                 let rows = Rows::from_f32(&features, 40).expect("rows");
-                model.learn(&t.to_string(), rows, &Labels::new(&codes)).expect("finite");
+                let labels = Labels::new(&codes);
+                let rows = TaskRows::new(rows, &labels);
+                model.learn(&t.to_string(), rows, 1.0).expect("finite");
             }
-            let theta = &model.model().expect("learned").theta;
+            let theta = model.parameters().expect("learned").theta;
             // Without the floor, which the other does not have.
             let exact = pmfcl::Summary::from_products(&wide.sums.products(0.0)).expect("sums");
-            let weights = wide.solve(&exact).expect("solved");
+            let weights = wide.solve(exact).expect("solved");
             let largest = weights.iter().fold(0.0_f32, |a, v| a.max(v.abs()));
             for k in 0..3 {
                 for (i, v) in theta.column(k).iter().enumerate() {
                     let other = f64::from(weights[i * 3 + k]);
-                    assert!((v - other).abs() < 2e-4 * f64::from(largest), "{loss:?} {v} {other}");
+                    assert!((v - other).abs() < 2e-4 * f64::from(largest), "{problem} {v} {other}");
                 }
             }
         }
@@ -212,7 +220,7 @@ mod tests {
 
     #[test]
     fn threads_do_not_change_a_bit() {
-        let (one, three) = (learned(ClassLoss::Gaussian, 1), learned(ClassLoss::Gaussian, 3));
+        let (one, three) = (learned(Problem::gaussian(), 1), learned(Problem::gaussian(), 3));
         assert_eq!(one.sums.products(0.0), three.sums.products(0.0));
     }
 }

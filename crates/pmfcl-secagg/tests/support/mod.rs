@@ -4,9 +4,9 @@
 
 use chacha20::ChaCha20Rng;
 use chacha20::rand_core::SeedableRng;
-use pmfcl::federated::Agreement;
+use pmfcl::problem::{Agreement, Problem};
 use pmfcl::summary::Products;
-use pmfcl::{Basis, Design, Ridge, Rows, Settings, Summary};
+use pmfcl::{Basis, Design, Ridge, Rows, Settings, Summary, TaskRows};
 use pmfcl_oracle::Draw;
 use pmfcl_secagg::{Client, Params, Result, Server, Total};
 
@@ -44,7 +44,7 @@ impl Table {
 
     pub fn summary(&self, agreement: &Agreement) -> Summary {
         let targets = Rows::new(&self.y, 1).unwrap();
-        agreement.summarize("x", 0, self.rows(), targets).unwrap().summary().clone()
+        agreement.summarize(TaskRows::new(self.rows(), targets)).unwrap().quadratic
     }
 }
 
@@ -52,7 +52,7 @@ impl Table {
 pub fn agreement(d: usize) -> Agreement {
     let settings = Settings { ridge: Ridge::Fixed(0.0), ..Settings::default() };
     let design = Design::new(Basis::default().fix(&[], d).unwrap(), settings.intercept);
-    Agreement::values(settings, 1, design).unwrap()
+    Agreement::new(Problem::squared(), settings, design, 1).unwrap()
 }
 
 /// Clients of unequal size.

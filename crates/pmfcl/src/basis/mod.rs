@@ -39,6 +39,7 @@
 //! # Ok::<(), pmfcl::basis::BasisError>(())
 //! ```
 
+mod design;
 mod draw;
 mod error;
 #[cfg(test)]
@@ -52,6 +53,7 @@ mod spec;
 mod spline;
 mod units;
 
+pub use design::Design;
 pub use error::BasisError;
 pub use parts::{Monomial, Parts};
 pub use pointwise::Pointwise;

@@ -1,35 +1,42 @@
 //! What the server sends back: the parameters.
 
-use super::bytes::Rest;
 use super::refused::Refused;
+use crate::error::{Error, Result};
+use crate::problem::{Agreement, Digest, Reader};
+use crate::rows::Rows;
 use crate::summary::crc32;
 use crate::theta::Theta;
 
 const MAGIC: &[u8; 4] = b"PMFB";
-const VERSION: u16 = 1;
-const HEADER: usize = 4 + 2 + 2 + 8 + 8 + 8 + 4 + 4;
+const VERSION: u16 = 2;
+const HEADER: usize = 4 + 2 + 2 + 32 + 8 + 8 + 4 + 4;
+/// Rows answered at a time: a block of design rows stays in cache.
+const BLOCK: usize = 512;
 
 /// The parameters of the joint model, as sent to all clients.
 ///
 /// ```text
-/// "PMFB" | version u16 | 0 u16 | model u64 | updates u64 | samples f64 | m u32 | p u32 | θ, target by target, f64 | CRC-32 u32
+/// "PMFB" | version u16 | 0 u16 | agreement 32 bytes | updates u64 | samples f64 | m u32 | p u32 | θ, target by target, f64
+///        | for each target 1 byte: whether its class has rows | CRC-32 u32
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct Broadcast {
-    /// [`Agreement::fingerprint`](super::Agreement::fingerprint) of the model.
-    pub model: u64,
+    /// The digest of the agreement.
+    pub agreement: Digest,
     /// Updates it is made from.
     pub updates: u64,
     /// Samples they stand for.
     pub samples: f64,
     /// The parameters.
     pub theta: Theta,
+    /// For each column of parameters, whether its class has rows; all `true` for values.
+    pub present: Vec<bool>,
 }
 
 impl Broadcast {
     /// Bytes of [`Broadcast::to_bytes`].
     pub fn nbytes(&self) -> usize {
-        HEADER + 8 * self.theta.cells().len() + 4
+        HEADER + 8 * self.theta.cells().len() + self.present.len() + 4
     }
 
     /// As bytes; [`Broadcast::from_bytes`] gives it back bit for bit.
@@ -38,7 +45,8 @@ impl Broadcast {
         out.extend_from_slice(MAGIC);
         out.extend_from_slice(&VERSION.to_le_bytes());
         out.extend_from_slice(&0_u16.to_le_bytes());
-        for word in [self.model, self.updates, self.samples.to_bits()] {
+        out.extend_from_slice(&self.agreement.0);
+        for word in [self.updates, self.samples.to_bits()] {
             out.extend_from_slice(&word.to_le_bytes());
         }
         for size in [self.theta.width(), self.theta.targets()] {
@@ -47,6 +55,7 @@ impl Broadcast {
         for v in self.theta.cells() {
             out.extend_from_slice(&v.to_le_bytes());
         }
+        out.extend(self.present.iter().map(|there| u8::from(*there)));
         let check = crc32(&out);
         out.extend_from_slice(&check.to_le_bytes());
         out
@@ -64,26 +73,72 @@ impl Broadcast {
         if bytes.len() < HEADER + 4 || &bytes[..4] != MAGIC {
             return refuse("it does not begin with PMFB and a header");
         }
-        if bytes[4..8] != [1, 0, 0, 0] {
+        if bytes[4..8] != [VERSION as u8, 0, 0, 0] {
             return refuse("it is of another version");
         }
         let (body, check) = bytes.split_at(bytes.len() - 4);
         if crc32(body).to_le_bytes() != check {
-            return refuse("its check number does not match: bytes were changed or cut off");
+            return refuse("its checksum does not match: bytes were changed or cut off");
         }
-        let mut rest = Rest(&body[8..]);
-        let (model, updates, samples) = (rest.word()?, rest.word()?, rest.double()?);
+        let mut rest = Reader(&body[8..]);
+        let agreement = Digest(rest.take(32)?.try_into().expect("thirty-two bytes"));
+        let (updates, samples) = (rest.word()?, rest.double()?);
         let (m, p) = (rest.size()?, rest.size()?);
         let cells = rest.doubles(m.saturating_mul(p))?;
+        let flags = rest.take(p)?;
         let sound = m > 0
             && p > 0
             && rest.0.is_empty()
+            && flags.iter().all(|flag| *flag <= 1)
             && samples > 0.0
             && samples.is_finite()
             && cells.iter().all(|v| v.is_finite());
+        let present = flags.iter().map(|flag| *flag == 1).collect();
         match Theta::from_columns(m, p, cells) {
-            Ok(theta) if sound => Ok(Self { model, updates, samples, theta }),
-            _ => refuse("its numbers make no sense"),
+            Ok(theta) if sound => Ok(Self { agreement, updates, samples, theta, present }),
+            _ => refuse("its numbers are invalid"),
         }
+    }
+
+    /// Predicted values, or scores of the classes in sorted order, row after row: those of the joint model, to the bit.
+    ///
+    /// # Errors
+    /// When the parameters are of another model, or the inputs have other columns or values that are not finite.
+    pub fn answer(&self, agreement: &Agreement, x: Rows<'_>) -> Result<Vec<f64>> {
+        let design = agreement.design();
+        let (m, p) = (design.width(), agreement.columns());
+        if self.agreement != agreement.digest()
+            || (self.theta.width(), self.theta.targets()) != (m, p)
+        {
+            return Err(Error::Mismatch {
+                what: "the model",
+                left: format!("{} here", agreement.digest()),
+                right: format!("{} in what was sent", self.agreement),
+            });
+        }
+        if x.width() != design.inputs() {
+            return Err(Error::Shape {
+                what: "the feature table",
+                unit: "columns",
+                expected: design.inputs(),
+                found: x.width(),
+            });
+        }
+        let response = agreement.problem().method().response(self.present.clone(), &[]);
+        let mut out = Vec::with_capacity(x.len() * p);
+        let mut rows = vec![0.0; BLOCK.min(x.len()) * m];
+        let mut from = 0;
+        while from < x.len() {
+            let block = x.slice(from, (from + BLOCK).min(x.len()));
+            let rows = &mut rows[..block.len() * m];
+            let written = design.write(&block, 0, rows, m, None);
+            written.map_err(|e| Error::from(e).shifted(from as u64))?;
+            match agreement.outputs().classes() {
+                Some(classes) => response.scores(&self.theta, classes, rows, &mut out),
+                None => response.values(&self.theta, rows, &mut out),
+            }
+            from += block.len();
+        }
+        Ok(out)
     }
 }

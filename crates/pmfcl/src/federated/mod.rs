@@ -6,13 +6,13 @@
 //! client c: absent                    ┘   (register)        └──▶ Broadcast ──▶ client c
 //! ```
 //!
-//! Before the first step all sides hold the same [`Agreement`]: loss, design, classes. Rows never leave a client.
+//! Before the first step all sides hold the same [`Agreement`](crate::problem::Agreement): problem, design, classes. Rows never leave a client.
 //!
 //! **Increments, not running sums.** The paper's clients send what they have accumulated so far and a difference to the last
 //! model; that divides by zero for a newcomer and stays wrong after one lost message (erratum E15, [`paper`]). Here an
 //! [`Update`] stands for the rows of one step alone and is filed under client and step. So a client may be absent, join late,
 //! send twice or out of order, or be taken out again, and the model is that of pooling the rows the register stands for. The
-//! register is summed in its own order, so the order of arrival does not change a bit of the model.
+//! register is summed along a tree that its names alone decide, so the order of arrival does not change a bit of the model.
 //!
 //! **What is not promised.** A summary is no secret: that of one row is the row, and with fewer rows than columns it shows
 //! the space they span. [`Rules::least_samples`] keeps such updates out; the module `private` makes updates that give no row away. A client that lies within what rows could be is
@@ -22,22 +22,16 @@
 //!
 //! Paper: Algorithm 4 (`alg:fed-pmf-cl`), Appendix F (`app:fed-pmfcl`).
 
-mod agreement;
 mod broadcast;
-mod bytes;
-mod decide;
-mod joint;
-mod memory;
 pub mod paper;
 mod refused;
 mod rules;
 mod server;
+mod tree;
 mod update;
 
-pub use agreement::{Agreement, Goal};
 pub use broadcast::Broadcast;
-pub use joint::{ClientStep, Joint};
 pub use refused::Refused;
 pub use rules::Rules;
-pub use server::{Receipt, Server};
-pub use update::{Numbers, Update, UpdateForm};
+pub use server::{ClientStep, Receipt, Server};
+pub use update::Update;

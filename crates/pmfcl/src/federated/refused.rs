@@ -1,6 +1,7 @@
 //! Why an upload was not taken. The server is then what it was.
 
 use crate::error::Error;
+use crate::problem::{BytesError, Digest};
 
 /// Why an upload was not taken.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -28,16 +29,16 @@ pub enum Refused {
     },
     /// Made for another loss, basis or set of classes.
     #[error(
-        "client `{client}` sent an update for another model ({theirs:016x}, this one is {ours:016x}): loss, basis and classes \
+        "client `{client}` sent an update for another model ({theirs}, this one is {ours}): loss, basis and classes \
          must be those of the server"
     )]
     WrongModel {
         /// The client.
         client: String,
-        /// Fingerprint of the model the update was made for.
-        theirs: u64,
-        /// Fingerprint of the server's.
-        ours: u64,
+        /// Digest of the agreement the update was made under.
+        theirs: Digest,
+        /// Digest of the server's.
+        ours: Digest,
     },
     /// Another update is filed under the same client and step.
     #[error(
@@ -97,6 +98,15 @@ impl From<Error> for Refused {
         match error {
             Error::Bytes { reason } => Self::Bytes { reason },
             other => Self::Bytes { reason: other.to_string() },
+        }
+    }
+}
+
+impl From<BytesError> for Refused {
+    fn from(error: BytesError) -> Self {
+        match error {
+            BytesError::TooLarge { bytes, most } => Self::TooLarge { bytes, most },
+            BytesError::Invalid(reason) => Self::Bytes { reason },
         }
     }
 }

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use super::refused::Refused;
-use super::update::{Update, UpdateForm};
-use super::{Agreement, Goal};
+use super::update::Update;
+use crate::problem::{Agreement, Exactness, LeastLoss};
 
 /// Numbers above this would overflow when squared and summed, for everybody.
 const LARGEST_NUMBER: f64 = 1e100;
@@ -43,22 +43,23 @@ impl Default for Rules {
 }
 
 impl Rules {
-    /// Everything that can be said of an update by itself.
+    /// Everything that can be checked of an update by itself.
     pub(super) fn check(&self, agreement: &Agreement, update: &Update) -> Result<(), Refused> {
-        let client = || update.client.clone();
-        if self.roster.as_ref().is_some_and(|all| !all.contains(&update.client)) {
+        let client = || update.client().to_owned();
+        if self.roster.as_ref().is_some_and(|all| !all.contains(update.client())) {
             return Err(Refused::Stranger { client: client() });
         }
-        let (theirs, ours) = (update.model, agreement.fingerprint());
+        let (theirs, ours) = (update.agreement(), agreement.digest());
         if theirs != ours {
             return Err(Refused::WrongModel { client: client(), theirs, ours });
         }
         let implausible = |reason: &str| {
             let reason = reason.to_owned();
-            Err(Refused::Implausible { client: client(), step: update.step, reason })
+            Err(Refused::Implausible { client: client(), step: update.step(), reason })
         };
-        let s = &update.summary;
-        if (s.width(), s.targets()) != (agreement.design().width(), agreement.targets()) {
+        let (task, head) = (update.task(), &update.task().head);
+        let s = &task.quadratic;
+        if (s.width(), s.targets()) != (agreement.design().width(), agreement.columns()) {
             return implausible("they have another shape than the model");
         }
         self.check_samples(update)?;
@@ -69,48 +70,64 @@ impl Rules {
         }
         let n = s.n();
         let near = |a: f64, b: f64| (a - b).abs() <= SLACK * n.max(1.0);
-        if agreement.is_bounded() {
-            let Some(bound) = &update.bound else {
-                return implausible("what log-loss needs beside the summary is missing");
-            };
-            let columns = s.width() - usize::from(agreement.design().intercept());
-            let sums = bound.moments.len() == 1 + 2 * columns
-                && near(bound.moments[0], n)
-                && bound.moments[1 + columns..].iter().all(|v| *v >= 0.0)
-                && bound.moments.iter().all(|v| v.abs() <= LARGEST_NUMBER);
-            if !sums {
-                return implausible("the moments of the features make no sense");
+        if !near(head.samples, n) {
+            return implausible("the samples of the summary are not those of its head");
+        }
+        if agreement.problem().exactness() == Exactness::Exact {
+            let bounded = head.exactness != Exactness::Exact;
+            if bounded && agreement.problem().method().check_boundable().is_err() {
+                return implausible("they are those of a bound");
             }
-            if bound.least < 0.0 {
+            if task.moments.is_some() {
+                return implausible("they are those of a bounded loss");
+            }
+            if s.residual().iter().any(|c| *c < 0.0) {
+                return implausible("a sum of squares is negative");
+            }
+            if head
+                .least
+                .value()
+                .is_none_or(|least| (least - s.min_loss()).abs() > SLACK * least.abs().max(1e-300))
+            {
+                return implausible("the least loss is not that of the summary");
+            }
+            // The column of ones sums to the samples, whatever the rows are.
+            let ones = s.iter().next().filter(|(pivot, ..)| *pivot == 0);
+            let ones = ones.map(|(_, r, _)| r[0] * r[0]);
+            if agreement.design().intercept() && !bounded && !ones.is_some_and(|sum| near(sum, n)) {
+                return implausible("the intercept does not sum to the samples");
+            }
+        } else {
+            if head.exactness != agreement.problem().exactness() {
+                return implausible("they are those of another curvature");
+            }
+            let columns = s.width() - usize::from(agreement.design().intercept());
+            let numbers = task.moments.as_ref().map(crate::problem::Moments::to_numbers);
+            let sums = numbers.is_some_and(|moments| {
+                moments.len() == 1 + 2 * columns
+                    && near(moments[0], n)
+                    && moments.iter().all(|v| v.abs() <= LARGEST_NUMBER)
+            });
+            if !sums {
+                return implausible("the moments of the features are invalid");
+            }
+            let classes = agreement.problem().predicts_classes();
+            if classes && !matches!(head.least, LeastLoss::Certified(least) if least >= 0.0) {
                 return implausible("the least log-loss is negative");
             }
-            return check_counts(agreement, update, &bound.counts);
         }
-        if update.bound.is_some() {
-            return implausible("they are those of a log-loss");
-        }
-        if s.residual().iter().any(|c| *c < 0.0) {
-            return implausible("a sum of squares is negative");
-        }
-        // The column of ones sums to the samples, whatever the rows are.
-        let ones = s.iter().next().filter(|(pivot, ..)| *pivot == 0).map(|(_, r, _)| r[0] * r[0]);
-        if agreement.design().intercept()
-            && update.form == UpdateForm::Exact
-            && !ones.is_some_and(|sum| near(sum, n))
-        {
-            return implausible("the intercept does not sum to the samples");
-        }
-        match agreement.goal() {
-            Goal::Values { .. } => Ok(()),
-            Goal::Classes(_) => check_counts(agreement, update, s.target_sums()),
+        if agreement.problem().predicts_classes() {
+            check_counts(agreement, update)
+        } else {
+            Ok(())
         }
     }
 
     fn check_samples(&self, update: &Update) -> Result<(), Refused> {
-        let samples = update.summary.n();
+        let samples = update.samples();
         let refuse = |must: String| {
-            let client = update.client.clone();
-            Err(Refused::Samples { client, step: update.step, samples, must })
+            let client = update.client().to_owned();
+            Err(Refused::Samples { client, step: update.step(), samples, must })
         };
         if samples < self.least_samples {
             return refuse(format!("at least {} are asked for", self.least_samples));
@@ -118,8 +135,8 @@ impl Rules {
         if samples > self.most_samples {
             return refuse(format!("at most {} are believed", self.most_samples));
         }
-        let rank = update.summary.rank();
-        let exact = update.form == UpdateForm::Exact;
+        let rank = update.task().quadratic.rank();
+        let exact = !update.is_diagonal();
         if exact && !self.weighted && samples < rank as f64 {
             return refuse(format!("so few rows do not have rank {rank}"));
         }
@@ -150,19 +167,23 @@ impl Rules {
     }
 }
 
-/// Samples of the classes: as many as the samples there are.
-fn check_counts(agreement: &Agreement, update: &Update, counts: &[f64]) -> Result<(), Refused> {
-    let n = update.summary.n();
-    let sum: f64 = counts.iter().sum();
-    let sound = counts.len() == agreement.class_names().len()
-        && counts.iter().all(|c| *c >= -SLACK * n)
-        && (sum - n).abs() <= SLACK * n.max(1.0);
+/// Samples of the classes: as many as the samples there are, and those of the indicators where there are indicators.
+fn check_counts(agreement: &Agreement, update: &Update) -> Result<(), Refused> {
+    let (n, head) = (update.samples(), &update.task().head);
+    let sum: f64 = head.counts.iter().sum();
+    let near = |a: f64, b: f64| (a - b).abs() <= SLACK * n.max(1.0);
+    let indicators = update.task().quadratic.target_sums();
+    let exact = agreement.problem().exactness() == Exactness::Exact;
+    let sound = head.counts.len() == agreement.class_names().len()
+        && head.counts.iter().all(|c| *c >= -SLACK * n)
+        && near(sum, n)
+        && (!exact || head.counts.iter().zip(indicators).all(|(a, b)| near(*a, *b)));
     if sound {
         return Ok(());
     }
     Err(Refused::Implausible {
-        client: update.client.clone(),
-        step: update.step,
+        client: update.client().to_owned(),
+        step: update.step(),
         reason: "the classes do not sum to the samples".to_owned(),
     })
 }

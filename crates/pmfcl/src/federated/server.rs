@@ -1,12 +1,20 @@
 //! The server: a register of what was accepted, by client and step.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::Broadcast;
 use super::refused::Refused;
 use super::rules::Rules;
-use super::update::{Update, UpdateForm};
-use super::{Agreement, Broadcast, Joint};
+use super::tree::{Tree, leaf};
+use super::update::{Update, is_name};
 use crate::error::{Error, Result};
+use crate::learner::{Learner, LearnerState, TaskRecord, TaskReport};
+use crate::problem::{Agreement, Exactness, Part, Pool, TaskSummary};
+use crate::settings::Preference;
+
+/// What the task of a diagonal update was called in models of earlier versions, after client and step.
+const DIAGONAL: &str = " (diagonal)";
 
 /// What became of an upload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,28 +25,60 @@ pub enum Receipt {
     Known,
 }
 
-/// A server. It holds the updates it has accepted and makes the model from them, in the order of names and steps.
+/// One step of one client under the joint model.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ClientStep {
+    /// The client.
+    pub client: String,
+    /// The step.
+    pub step: u64,
+    /// Samples, loss, forgetting or its bound. Of a diagonal update only the bound is known.
+    pub report: TaskReport,
+}
+
+/// A server. It holds the updates it has accepted and makes the model from them; the order of arrival does not change a bit.
 ///
 /// ```
-/// use pmfcl::federated::{Agreement, Rules, Server};
-/// use pmfcl::{Basis, Design, Rows, Settings};
+/// use pmfcl::federated::{Rules, Server, Update};
+/// use pmfcl::problem::{Agreement, Problem};
+/// use pmfcl::{Basis, Design, Rows, Settings, TaskRows};
 ///
 /// let design = Design::new(Basis::default().fix(&[], 1)?, true);
-/// let agreement = Agreement::values(Settings::default(), 1, design)?;
+/// let agreement = Agreement::new(Problem::squared(), Settings::default(), design, 1)?;
 /// let mut server = Server::new(agreement.clone(), Rules::default())?;
 /// for (client, x, y) in [("north", [1.0, 2.0, 3.0], [2.0, 4.1, 5.9]), ("south", [4.0, 5.0, 6.0], [8.1, 9.9, 12.0])] {
-///     let update = agreement.summarize(client, 0, Rows::new(&x, 1)?, Rows::new(&y, 1)?)?;
+///     let rows = TaskRows::new(Rows::new(&x, 1)?, Rows::new(&y, 1)?);
+///     let update = Update::of_rows(&agreement, client, 0, rows)?;
 ///     server.accept_bytes(&update.to_bytes()).expect("a sound update");
 /// }
-/// let predicted = server.joint()?.decision(Rows::new(&[7.0], 1)?)?;
+/// let predicted = server.joint()?.predict(Rows::new(&[7.0], 1)?)?;
 /// assert!((predicted[0] - 14.0).abs() < 0.2);
 /// # Ok::<(), pmfcl::Error>(())
 /// ```
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct Server {
-    pub(super) agreement: Agreement,
-    pub(super) rules: Rules,
-    pub(super) register: BTreeMap<(String, u64), Update>,
+    agreement: Agreement,
+    rules: Rules,
+    register: BTreeMap<(String, u64), Filed>,
+    tree: Mutex<Tree>,
+}
+
+/// An accepted update; its summary is shared with the models made from it.
+#[derive(Debug, Clone)]
+struct Filed {
+    update: Update,
+    task: Arc<TaskSummary>,
+}
+
+impl Clone for Server {
+    fn clone(&self) -> Self {
+        Self {
+            agreement: self.agreement.clone(),
+            rules: self.rules.clone(),
+            register: self.register.clone(),
+            tree: Mutex::new(self.tree().clone()),
+        }
+    }
 }
 
 impl Server {
@@ -64,7 +104,35 @@ impl Server {
                 return Err(Error::Range { what, value, must: "0 or more" });
             }
         }
-        Ok(Self { agreement, rules, register: BTreeMap::new() })
+        Ok(Self { agreement, rules, register: BTreeMap::new(), tree: Mutex::default() })
+    }
+
+    /// The server that made this model, with everything it had accepted. Rules that have changed meanwhile hold for what is yet
+    /// to come.
+    ///
+    /// # Errors
+    /// When the model is not one of this agreement, was not made by a federation, or its summaries are still in a file.
+    pub fn resume(agreement: Agreement, rules: Rules, joint: &Learner) -> Result<Self> {
+        let mut server = Self::new(agreement, rules)?;
+        let missing = joint.unloaded();
+        if missing > 0 {
+            return Err(Error::Unloaded { operation: "going on with a federation", missing });
+        }
+        let agreement = &server.agreement;
+        let expected = (agreement.design().width(), agreement.columns());
+        let other = || Error::State { reason: "the model is one of another federation".to_owned() };
+        for (at, record) in joint.records().iter().enumerate() {
+            let (client, step) = client_and_step(&record.name)?;
+            let task = joint.task_summary_at(at).ok_or_else(other)?;
+            let found = (task.quadratic.width(), task.quadratic.targets());
+            if found != expected || joint.design() != Some(agreement.design()) {
+                return Err(other());
+            }
+            let update = Update::accepted(client, step, agreement.digest(), (**task).clone());
+            let filed = Filed { update, task: task.clone() };
+            server.register.insert((client.to_owned(), step), filed);
+        }
+        Ok(server)
     }
 
     /// What clients and server hold in common.
@@ -77,10 +145,14 @@ impl Server {
         &self.rules
     }
 
+    fn tree(&self) -> MutexGuard<'_, Tree> {
+        self.tree.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Takes an upload as it came.
     ///
     /// # Errors
-    /// When it is not taken, with the reason and the client; the server is then what it was.
+    /// When it is not taken, with the reason and the client; the server is then unchanged.
     pub fn accept_bytes(&mut self, bytes: &[u8]) -> Result<Receipt, Refused> {
         self.accept(Update::from_bytes(bytes, self.rules.most_bytes)?)
     }
@@ -95,20 +167,28 @@ impl Server {
             return Err(Refused::TooLarge { bytes, most: self.rules.most_bytes });
         }
         self.rules.check(&self.agreement, &update)?;
-        let key = (update.client.clone(), update.step);
+        let key = (update.client().to_owned(), update.step());
         match self.register.get(&key) {
-            Some(held) if held.is_same(&update) => Ok(Receipt::Known),
+            Some(held) if held.update.is_same(&update) => Ok(Receipt::Known),
             Some(_) => Err(Refused::Replaced { client: key.0, step: key.1 }),
             None => {
-                self.register.insert(key, update);
+                self.changed(&key.0, key.1);
+                let task = Arc::new(update.task().clone());
+                self.register.insert(key, Filed { update, task });
                 Ok(Receipt::Accepted)
             }
         }
     }
 
+    fn changed(&mut self, client: &str, step: u64) {
+        let mut tree = self.tree();
+        // Weights that depend on all clients change with every step.
+        if self.rules.most_share.is_some() { tree.touch_all() } else { tree.touch(client, step) }
+    }
+
     /// Everything accepted, by client and step.
     pub fn updates(&self) -> impl ExactSizeIterator<Item = &Update> {
-        self.register.values()
+        self.register.values().map(|filed| &filed.update)
     }
 
     /// Clients that have sent something, in order.
@@ -120,32 +200,136 @@ impl Server {
 
     /// Samples accepted.
     pub fn samples(&self) -> f64 {
-        self.register.values().map(Update::samples).sum()
+        self.updates().map(Update::samples).sum()
     }
 
     /// Whether the model is that of pooled rows: no update was sent as a diagonal bound.
     pub fn is_exact(&self) -> bool {
-        self.register.values().all(|u| u.form == UpdateForm::Exact)
+        let exactness = self.agreement.problem().exactness();
+        self.updates().all(|u| !u.is_diagonal() && u.task().head.exactness == exactness)
     }
 
-    /// Takes a client out: afterwards the model is that of its never having been there. Returns how many updates went.
+    /// Removes a client: afterwards the model is that of its never having been there. Returns how many updates went.
     pub fn remove_client(&mut self, client: &str) -> usize {
-        let before = self.register.len();
-        self.register.retain(|(name, _), _| name != client);
-        before - self.register.len()
+        let steps: Vec<u64> = self
+            .register
+            .keys()
+            .filter(|(name, _)| name == client)
+            .map(|(_, step)| *step)
+            .collect();
+        steps.iter().for_each(|step| {
+            self.remove(client, *step);
+        });
+        steps.len()
     }
 
-    /// Takes one step of a client out; `false` where there is none.
+    /// Removes one step of a client; `false` where there is none.
     pub fn remove(&mut self, client: &str, step: u64) -> bool {
-        self.register.remove(&(client.to_owned(), step)).is_some()
+        let there = self.register.remove(&(client.to_owned(), step)).is_some();
+        if there {
+            self.changed(client, step);
+        }
+        there
     }
 
-    /// The model of everything in the register: a learner or classifier that holds one task for each client and step.
+    /// The weight of each update, in the order of the register.
+    fn weights(&self) -> Vec<f64> {
+        let clients = self.clients();
+        let place =
+            |client: &str| clients.binary_search(&client).expect("every update has its client");
+        let mut samples = vec![0.0; clients.len()];
+        for update in self.updates() {
+            samples[place(update.client())] += update.samples();
+        }
+        let factors = self.rules.factors(&samples);
+        self.updates().map(|update| factors[place(update.client())]).collect()
+    }
+
+    /// The pool of everything accepted.
+    fn pool(&self, weights: &[f64]) -> Result<Arc<Pool>> {
+        let by_samples = self.agreement.settings().prefer == Preference::Samples;
+        let mut leaves: HashMap<usize, Vec<Part<'_>>> = HashMap::new();
+        for (filed, weight) in self.register.values().zip(weights) {
+            let update = &filed.update;
+            let share = if by_samples { weight * update.samples() } else { *weight };
+            let at = leaf(update.client(), update.step());
+            leaves.entry(at).or_default().push(Part { task: &filed.task, share });
+        }
+        let shape = (self.agreement.design().width(), self.agreement.columns());
+        let tasks = |at: usize| leaves.get(&at).cloned().unwrap_or_default();
+        self.tree().pool(shape, &tasks)?.ok_or(Error::NotLearned)
+    }
+
+    /// The model of everything in the register: a learner that holds one task for each client and step, named `client/step`.
     ///
     /// # Errors
     /// When nothing has been accepted, or the sums leave the range of double precision.
-    pub fn joint(&self) -> Result<Joint> {
-        Joint::of(self)
+    pub fn joint(&self) -> Result<Learner> {
+        let weights = self.weights();
+        let pool = self.pool(&weights)?;
+        let tasks = self.register.values().zip(&weights).map(|(filed, weight)| {
+            let name = filed.update.task_name();
+            (TaskRecord::of(&name, *weight, &filed.task), Some(filed.task.clone()))
+        });
+        Learner::from_state(LearnerState {
+            problem: self.agreement.problem().clone(),
+            settings: self.agreement.settings().clone(),
+            design: Some(self.agreement.design().clone()),
+            outputs: self.agreement.outputs().clone(),
+            tasks: tasks.collect(),
+            pool: Some((*pool).clone()),
+            solution: None,
+        })
+    }
+
+    /// Brings a model made by this server up to date: removes and adds what has changed, at a cost that does not grow with what
+    /// was there before.
+    ///
+    /// # Errors
+    /// As [`Server::joint`].
+    pub fn update_joint(&self, joint: &mut Learner) -> Result<()> {
+        let weights = self.weights();
+        let known: HashMap<(&str, u64), &TaskRecord> = joint
+            .records()
+            .iter()
+            .map(|record| Ok((client_and_step(&record.name)?, record)))
+            .collect::<Result<_>>()?;
+        let same = |filed: &Filed, weight: f64| {
+            let update = &filed.update;
+            known.get(&(update.client(), update.step())).is_none_or(|record| {
+                (record.weight - weight).abs() == 0.0 && record.name == update.task_name()
+            })
+        };
+        if !self.register.values().zip(&weights).all(|(filed, weight)| same(filed, *weight)) {
+            *joint = self.joint()?;
+            return Ok(());
+        }
+        let missing: Vec<(&Filed, f64)> = self
+            .register
+            .values()
+            .zip(weights.iter().copied())
+            .filter(|(f, _)| !known.contains_key(&(f.update.client(), f.update.step())))
+            .collect();
+        let gone: Vec<String> = known
+            .iter()
+            .filter(|((client, step), _)| {
+                !self.register.contains_key(&((*client).to_owned(), *step))
+            })
+            .map(|(_, record)| record.name.clone())
+            .collect();
+        if joint.records().len() == gone.len() || joint.design().is_none() {
+            *joint = self.joint()?;
+            return Ok(());
+        }
+        for name in gone {
+            joint.unlearn(&name)?;
+        }
+        for (filed, weight) in missing {
+            let name = filed.update.task_name();
+            joint.insert(&name, self.agreement.design(), (*filed.task).clone(), weight)?;
+        }
+        joint.adopt_pool(self.pool(&weights)?);
+        Ok(())
     }
 
     /// The parameters, to be sent to all.
@@ -155,10 +339,61 @@ impl Server {
     pub fn broadcast(&self) -> Result<Broadcast> {
         let joint = self.joint()?;
         Ok(Broadcast {
-            model: self.agreement.fingerprint(),
+            agreement: self.agreement.digest(),
             updates: self.register.len() as u64,
             samples: self.samples(),
-            theta: joint.model()?.theta.clone(),
+            theta: joint.solution()?.theta.clone(),
+            present: joint.present_columns()?,
         })
     }
+
+    /// Every step of every client under the joint model: what it has forgotten, or a bound on that.
+    ///
+    /// # Errors
+    /// As [`Server::joint`].
+    pub fn report(&self) -> Result<Vec<ClientStep>> {
+        self.report_of(&self.joint()?)
+    }
+
+    /// The same for a model made by this server before, with nothing accepted or removed since.
+    ///
+    /// # Errors
+    /// When the model is of another register.
+    pub fn report_of(&self, joint: &Learner) -> Result<Vec<ClientStep>> {
+        let reports = joint.tasks()?;
+        if reports.len() != self.register.len() {
+            return Err(Error::Shape {
+                what: "the model",
+                unit: "tasks",
+                expected: self.register.len(),
+                found: reports.len(),
+            });
+        }
+        let mut steps = reports
+            .into_iter()
+            .map(|report| {
+                let (client, step) = client_and_step(&report.name)?;
+                Ok(ClientStep { client: client.to_owned(), step, report })
+            })
+            .collect::<Result<Vec<_>>>()?;
+        steps.sort_by(|a, b| (&a.client, a.step).cmp(&(&b.client, b.step)));
+        Ok(steps)
+    }
+
+    /// Whether some quadratics are bounds of losses that are exact otherwise.
+    pub fn has_bounds(&self) -> bool {
+        self.updates().any(|update| update.task().head.exactness != Exactness::Exact)
+    }
+}
+
+/// Client and step from the name of a task.
+fn client_and_step(name: &str) -> Result<(&str, u64)> {
+    let plain = name.strip_suffix(DIAGONAL).unwrap_or(name);
+    let parts =
+        plain.rsplit_once('/').and_then(|(client, step)| Some((client, step.parse().ok()?)));
+    parts.filter(|(client, _)| is_name(client)).ok_or_else(|| Error::State {
+        reason: format!(
+            "task `{name}` is no client's step: this model was not made by a federation"
+        ),
+    })
 }

@@ -1,113 +1,120 @@
 //! What a client sends for one step.
+//!
+//! ```text
+//! "PMFU" | version u16 | 0 u16 | agreement 32 bytes | step u64 | name u32 | task u32 | name, UTF-8 | task summary | CRC-32 u32
+//! ```
 
+use super::refused::Refused;
 use crate::error::{Error, Result};
+use crate::problem::{
+    Agreement, Digest, Encoding, Exactness, LeastLoss, Reader, TaskSummary, invalid,
+};
+use crate::rows::TaskRows;
 use crate::solve::{Penalty, solve};
-use crate::summary::Summary;
+use crate::summary::{Summary, crc32};
+
+const MAGIC: &[u8; 4] = b"PMFU";
+const VERSION: u16 = 2;
+const HEADER: usize = 4 + 2 + 2 + 32 + 8 + 4 + 4;
 
 /// Longest name of a client, in bytes.
-pub(super) const LONGEST_NAME: usize = 255;
+const LONGEST_NAME: usize = 255;
 
-/// How much of the curvature is sent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum UpdateForm {
-    /// All of it: `r(m+p) − r(r−1)/2` numbers, which at low rank `r` are few as they are.
-    #[default]
-    Exact,
-    /// `2m` numbers for one target: `H ≼ Diag(Σ_j |H_ij|)` about the step's own minimizer. An upper bound of the loss that
-    /// touches it there, so the bound on forgetting holds; the model is no longer that of pooled rows.
-    Diagonal,
-}
-
-/// How numbers are sent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Numbers {
-    /// Eight bytes each: nothing is lost.
-    #[default]
-    Double,
-    /// Four bytes each, but for the first row, which holds the means where there is an intercept, and the sums. Every
-    /// number is off by a share of at most 2⁻²⁴: the summary is that of rows nearby, and a bound holds but for that rounding.
-    Single,
-}
-
-/// What is known of a step's log-loss beside its quadratic.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct Bound {
-    /// A certified lower bound of its least.
-    pub(super) least: f64,
-    /// Whether its classes can be told apart without error.
-    pub(super) separable: bool,
-    /// Samples of each agreed class.
-    pub(super) counts: Vec<f64>,
-    /// Moments of its design columns.
-    pub(super) moments: Vec<f64>,
-}
-
-/// What a client sends for one step: the summary of its new rows.
+/// What a client sends for one step: the task summary of its new rows.
 ///
-/// Made by [`Agreement::summarize`](super::Agreement::summarize). The square-root form is positive semi-definite whatever its
-/// numbers are; sums of products from elsewhere become one through [`Summary::from_products`], which checks them.
+/// Made by [`Update::of_rows`]. The square-root form is positive semi-definite whatever its numbers are; sums of products from
+/// elsewhere become one through [`Summary::from_products`], which checks them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Update {
-    pub(super) client: String,
-    pub(super) step: u64,
-    pub(super) model: u64,
-    pub(super) form: UpdateForm,
-    pub(super) numbers: Numbers,
-    pub(super) summary: Summary,
-    pub(super) bound: Option<Bound>,
+    client: String,
+    step: u64,
+    agreement: Digest,
+    single: bool,
+    task: TaskSummary,
 }
 
 impl Update {
-    pub(super) fn new(
+    /// What a client sends for one step of rows.
+    ///
+    /// # Errors
+    /// On bad input (see [`Error`]), on a label outside the classes, and on a name that is none.
+    pub fn of_rows(
+        agreement: &Agreement,
         client: &str,
         step: u64,
-        model: u64,
-        summary: Summary,
-        bound: Option<Bound>,
+        rows: TaskRows<'_>,
     ) -> Result<Self> {
+        if rows.is_empty() {
+            return Err(Error::Empty { what: "the step" });
+        }
+        Self::of_task(agreement, client, step, agreement.summarize(rows)?)
+    }
+
+    /// An update of a task summary made elsewhere under the same agreement.
+    ///
+    /// # Errors
+    /// When the summary has another shape or no rows.
+    pub fn of_task(
+        agreement: &Agreement,
+        client: &str,
+        step: u64,
+        task: TaskSummary,
+    ) -> Result<Self> {
+        let expected = (agreement.design().width(), agreement.columns());
+        let found = (task.quadratic.width(), task.quadratic.targets());
+        if found != expected {
+            return Err(Error::Mismatch {
+                what: "the shape of the summary",
+                left: format!("{} × {}", found.0, found.1),
+                right: format!("{} × {}", expected.0, expected.1),
+            });
+        }
+        if task.head.samples <= 0.0 {
+            return Err(Error::Empty { what: "the step" });
+        }
         if !is_name(client) {
             return Err(Error::Unsupported {
                 operation: "this name of a client",
                 reason: format!("a name has 1 to {LONGEST_NAME} bytes and no control characters"),
             });
         }
-        let summary = summary.with_plain_zeros();
-        let (form, numbers) = (UpdateForm::Exact, Numbers::Double);
-        Ok(Self { client: client.to_owned(), step, model, form, numbers, summary, bound })
+        // Rows, hash and calibration stay with the client.
+        let mut task = task;
+        (task.head.rows, task.head.content, task.head.calibration) = (None, None, None);
+        task.quadratic = task.quadratic.with_plain_zeros();
+        let (client, agreement) = (client.to_owned(), agreement.digest());
+        Ok(Self { client, step, agreement, single: false, task })
     }
 
-    /// An update of a summary made elsewhere under the agreed design, for values and for classes by `squared` and `gaussian`
-    /// (targets are then class indicators).
+    /// An update of a quadratic made elsewhere, for problems whose quadratics are their losses (targets of classes are
+    /// indicators).
     ///
     /// # Errors
-    /// When the summary has another shape or no rows, and for log-loss, which needs the rows.
-    pub fn from_summary(
-        agreement: &super::Agreement,
+    /// As [`Update::of_task`], and for a loss that is bounded, which needs the rows.
+    pub fn of_quadratic(
+        agreement: &Agreement,
         client: &str,
         step: u64,
-        summary: Summary,
+        quadratic: Summary,
     ) -> Result<Self> {
-        let expected = (agreement.design().width(), agreement.targets());
-        if agreement.is_bounded() {
+        if agreement.problem().exactness() != Exactness::Exact {
             return Err(Error::Unsupported {
                 operation: "an update from a summary",
-                reason: "log-loss looks at a step's rows several times; give the rows".to_owned(),
+                reason: format!(
+                    "{} looks at the rows of a step several times; give the rows",
+                    agreement.problem()
+                ),
             });
         }
-        if (summary.width(), summary.targets()) != expected {
-            return Err(Error::Mismatch {
-                what: "the shape of the summary",
-                left: format!("{} × {}", summary.width(), summary.targets()),
-                right: format!("{} × {}", expected.0, expected.1),
-            });
+        let mut task = TaskSummary::exact(quadratic, None);
+        if agreement.problem().predicts_classes() {
+            task.head.counts = task.quadratic.target_sums().to_vec();
         }
-        if summary.n() <= 0.0 {
-            return Err(Error::Empty { what: "the step" });
-        }
-        Self::new(client, step, agreement.fingerprint(), summary, None)
+        Self::of_task(agreement, client, step, task)
     }
 
-    /// The same in single precision.
+    /// The same in single precision: every number is off by a share of at most 2⁻²⁴, so the summary is that of rows nearby, and a
+    /// bound holds except for that rounding.
     ///
     /// # Errors
     /// When a number is outside the range of single precision.
@@ -124,32 +131,28 @@ impl Update {
             }
             Ok(short)
         };
-        self.summary = rebuilt(&self.summary, |i, row| {
+        self.task.quadratic = rebuilt(&self.task.quadratic, |i, row| {
             if i > 0 {
                 row.iter_mut().try_for_each(|v| narrow(*v).map(|short| *v = short))?;
             }
             Ok(())
         })?;
-        self.numbers = Numbers::Single;
+        self.single = true;
         Ok(self)
     }
 
-    /// The diagonal bound of the same step: `Diag(Σ_j |H_ij|)` about the step's own minimizer.
+    /// The diagonal bound of the same step: `H ≼ Diag(Σ_j |H_ij|)` about the step's own minimizer, `2m` numbers for one target. An
+    /// upper bound of the loss that is equal to it there, so the bound on forgetting holds; the model is no longer that of
+    /// pooled rows.
     ///
     /// # Errors
     /// When the numbers leave the range of double precision; for `gaussian`, whose covariance is no bound.
-    pub fn in_diagonal(mut self, agreement: &super::Agreement) -> Result<Self> {
-        if agreement.is_gaussian() {
-            return Err(Error::Unsupported {
-                operation: "a diagonal update",
-                reason: "discriminants need the covariance itself; send it whole, or use squared"
-                    .to_owned(),
-            });
-        }
-        if self.form == UpdateForm::Diagonal {
+    pub fn in_diagonal(mut self, agreement: &Agreement) -> Result<Self> {
+        agreement.problem().method().check_boundable()?;
+        if self.is_diagonal() {
             return Ok(self);
         }
-        let s = &self.summary;
+        let s = &self.task.quadratic;
         let (m, p) = (s.width(), s.targets());
         let own = solve(s, agreement.design().intercept(), Penalty::NONE, None)?.theta;
         let products = s.products();
@@ -175,12 +178,13 @@ impl Update {
             packed.extend((0..p).map(|k| root * own.column(k)[j]));
         }
         let (c, totals) = (s.residual().to_vec(), s.target_sums().to_vec());
-        self.summary = Summary::from_numbers((s.n(), m, p), pivots, packed, c, totals)?;
-        self.form = UpdateForm::Diagonal;
-        match self.numbers {
-            Numbers::Double => Ok(self),
-            Numbers::Single => self.in_single(),
+        let quadratic = Summary::from_numbers((s.n(), m, p), pivots, packed, c, totals)?;
+        if self.task.head.exactness == Exactness::Exact {
+            self.task.head.exactness = Exactness::Bound { guaranteed: true };
+            self.task.head.least = LeastLoss::Certified(quadratic.min_loss());
         }
+        self.task.quadratic = quadratic;
+        if self.single { self.in_single() } else { Ok(self) }
     }
 
     /// Who sends it.
@@ -193,37 +197,149 @@ impl Update {
         self.step
     }
 
-    /// [`Agreement::fingerprint`](super::Agreement::fingerprint) of the model it was made for.
-    pub fn model(&self) -> u64 {
-        self.model
+    /// The digest of the agreement it was made under.
+    pub fn agreement(&self) -> Digest {
+        self.agreement
     }
 
     /// Samples it stands for.
     pub fn samples(&self) -> f64 {
-        self.summary.n()
+        self.task.head.samples
     }
 
-    /// The summary.
-    pub fn summary(&self) -> &Summary {
-        &self.summary
+    /// The task summary.
+    pub fn task(&self) -> &TaskSummary {
+        &self.task
     }
 
-    /// How much of the curvature it holds.
-    pub fn form(&self) -> UpdateForm {
-        self.form
+    /// Whether its numbers are sent in single precision.
+    pub fn is_single(&self) -> bool {
+        self.single
     }
 
-    /// Whether both stand for the same step in the same numbers, however these were sent. Zeros of either sign are told
-    /// apart, as the bytes are.
+    /// Whether its quadratic is a diagonal bound. That of rows whose columns are orthogonal is not one, though it is diagonal.
+    pub fn is_diagonal(&self) -> bool {
+        let s = &self.task.quadratic;
+        let bound = self.task.head.exactness != Exactness::Exact;
+        bound && s.width() > 1 && s.iter().all(|(_, r, _)| r[1..].iter().all(|v| *v == 0.0))
+    }
+
+    /// The name of its task in the joint model.
+    pub(super) fn task_name(&self) -> String {
+        format!("{}/{}", self.client, self.step)
+    }
+
+    /// An update as it was accepted before, from the task it became.
+    pub(super) fn accepted(client: &str, step: u64, agreement: Digest, task: TaskSummary) -> Self {
+        Self { client: client.to_owned(), step, agreement, single: false, task }
+    }
+
+    /// Whether both stand for the same step in the same numbers, however these were sent. Zeros of either sign are told apart, as
+    /// the bytes are.
     pub(super) fn is_same(&self, other: &Update) -> bool {
-        self.form == other.form
-            && self.bound == other.bound
-            && self.summary.to_bytes() == other.summary.to_bytes()
+        self.task.to_bytes(Encoding::Plain) == other.task.to_bytes(Encoding::Plain)
     }
 
-    /// How its numbers are sent.
-    pub fn numbers(&self) -> Numbers {
-        self.numbers
+    fn encoding(&self) -> Encoding {
+        if self.single { Encoding::PackedSingle } else { Encoding::Packed }
+    }
+
+    /// The update as bytes; [`Update::from_bytes`] gives it back bit for bit.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let task = self.task.to_bytes(self.encoding());
+        let mut out = Vec::with_capacity(HEADER + self.client.len() + task.len() + 4);
+        out.extend_from_slice(MAGIC);
+        out.extend_from_slice(&VERSION.to_le_bytes());
+        out.extend_from_slice(&0_u16.to_le_bytes());
+        out.extend_from_slice(&self.agreement.0);
+        out.extend_from_slice(&self.step.to_le_bytes());
+        for size in [self.client.len(), task.len()] {
+            out.extend_from_slice(&(size as u32).to_le_bytes());
+        }
+        out.extend_from_slice(self.client.as_bytes());
+        out.extend_from_slice(&task);
+        let check = crc32(&out);
+        out.extend_from_slice(&check.to_le_bytes());
+        out
+    }
+
+    /// Bytes of [`Update::to_bytes`].
+    pub fn nbytes(&self) -> usize {
+        HEADER + self.client.len() + self.task.encoded_len(self.encoding()) + 4
+    }
+
+    /// Most bytes an update can take under an agreement, that of rows of full rank: known before any row is looked at.
+    pub fn most_bytes(agreement: &Agreement, diagonal: bool, single: bool) -> usize {
+        // The head of a task summary, the sizes of its quadratic, and its checksum.
+        const TASK: usize = 60 + 20 + 4;
+        let (m, p) = (agreement.design().width(), agreement.columns());
+        let (cells, first) = if diagonal { (m, 1) } else { (m * (m + 1) / 2, m) };
+        let width = if single { 4 } else { 8 };
+        // The first row is always in double precision.
+        let rows = width * (cells + m * p) + (8 - width) * (first + p);
+        let classes = agreement.class_names().len();
+        let moments = match agreement.problem().exactness() {
+            Exactness::Exact => 0,
+            Exactness::Bound { .. } => {
+                8 * (1 + 2 * (m - usize::from(agreement.design().intercept())))
+            }
+        };
+        HEADER + LONGEST_NAME + TASK + 8 * classes + moments + 4 * m + rows + 16 * p + 4
+    }
+
+    /// Reads what [`Update::to_bytes`] wrote. `most` bounds the bytes, and the numbers they unpack to.
+    ///
+    /// # Errors
+    /// On any byte string that is not exactly a valid update: truncated, altered, too large, of another version, or with numbers that
+    /// are no task summary. Every length is checked before anything of that size is allocated.
+    pub fn from_bytes(bytes: &[u8], most: usize) -> Result<Update, Refused> {
+        if bytes.len() > most {
+            return Err(Refused::TooLarge { bytes: bytes.len(), most });
+        }
+        if bytes.len() < HEADER + 4 {
+            return Err(Refused::bytes("too short for a header"));
+        }
+        if &bytes[..4] != MAGIC {
+            return Err(Refused::bytes("it does not begin with PMFU"));
+        }
+        let version = u16::from_le_bytes([bytes[4], bytes[5]]);
+        if version != VERSION || bytes[6..8] != [0, 0] {
+            return Err(Refused::bytes(format!(
+                "version {version}; this program reads version {VERSION}"
+            )));
+        }
+        let (body, check) = bytes.split_at(bytes.len() - 4);
+        if crc32(body).to_le_bytes() != check {
+            return Err(Refused::bytes(
+                "the checksum does not match: bytes were changed or cut off",
+            ));
+        }
+        let mut rest = Reader(&body[8..]);
+        let agreement = Digest(rest.take(32)?.try_into().expect("thirty-two bytes"));
+        let step = rest.word()?;
+        let (name, length) = (rest.size()?, rest.size()?);
+        let client = std::str::from_utf8(rest.take(name)?)
+            .ok()
+            .filter(|name| is_name(name))
+            .ok_or_else(|| invalid("the name of the client is invalid"))?;
+        let task = rest.take(length)?;
+        if !rest.0.is_empty() {
+            return Err(Refused::bytes("its length is not the one its header says"));
+        }
+        let task = TaskSummary::from_bytes(task, most)?;
+        let packed = task.to_bytes(Encoding::Packed);
+        let single = packed.len() != length || packed != body[body.len() - length..];
+        let update = Self { client: client.to_owned(), step, agreement, single, task };
+        // One update, one string of bytes; nothing beside the summary is sent.
+        let plain = update.task.head.rows.is_none()
+            && update.task.head.content.is_none()
+            && update.task.head.calibration.is_none()
+            && update.task.classes.is_empty()
+            && update.task.new_inputs.is_empty();
+        if !plain || update.to_bytes() != bytes {
+            return Err(Refused::bytes("it is not written as it should be"));
+        }
+        Ok(update)
     }
 }
 
@@ -235,9 +351,10 @@ pub(super) fn is_name(name: &str) -> bool {
 /// The summary with every row changed: row number, then `R` from the pivot on and `Z`.
 fn rebuilt(s: &Summary, change: impl Fn(usize, &mut [f64]) -> Result<()>) -> Result<Summary> {
     let mut packed = Vec::with_capacity(s.numbers());
-    for (i, (_, r, z)) in s.iter().enumerate() {
+    for (i, (pivot, r, z)) in s.iter().enumerate() {
         let start = packed.len();
         packed.extend_from_slice(r);
+        packed.resize(start + s.width() - pivot, 0.0);
         packed.extend_from_slice(z);
         change(i, &mut packed[start..])?;
     }

@@ -1,184 +1,219 @@
-//! Growing: merging with a memory made elsewhere, new inputs and new targets.
+//! Growing: merging with a memory made elsewhere, and inputs in other places.
 
-use super::memory::{Memory, Pool};
-use super::{Learner, Preference};
-use crate::basis::Basis;
+use std::sync::Arc;
+
+use super::Learner;
+use super::memory::Memory;
 use crate::error::{Error, Result};
-use crate::summary::{Design, Summary};
+use crate::problem::{Outputs, Pool, TaskSummary, widened};
+use crate::settings::Preference;
 
 impl Learner {
-    /// Merges with a memory made elsewhere: afterwards this learner has learned both.
+    /// Merges with a memory made elsewhere: afterwards this learner has learned both. The classes are those of both.
     ///
     /// # Errors
-    /// When settings, designs or targets differ, or a task name occurs in both.
+    /// When problems, settings or designs differ, or a task name occurs in both.
     pub fn merge(&mut self, other: &Learner) -> Result<()> {
         self.check_mergeable(other)?;
         for side in [&*self, other] {
-            if side.away() > 0 {
-                return Err(Error::Away { operation: "a merger", missing: side.away() });
+            let missing = side.unloaded();
+            if missing > 0 {
+                return Err(Error::Unloaded { operation: "a merger", missing });
             }
         }
-        let Some(theirs) = &other.memory else { return Ok(()) };
-        let mut both = self.clone();
-        both.design.clone_from(&other.design);
-        both.targets = other.targets;
-        for entry in &other.register {
-            if both.index.contains_key(&entry.name) {
-                return Err(Error::DuplicateTask { name: entry.name.clone() });
-            }
-            both.index.insert(entry.name.clone(), both.register.len());
-            both.register.push(entry.clone());
-        }
-        both.count_again()?;
-        let shares = both.shares()?;
-        let Some(ours) = &self.memory else {
-            both.memory = Some(theirs.clone());
-            both.model = Some(both.solve_pool(&both.pool()?)?);
-            *self = both;
+        if other.records.is_empty() {
             return Ok(());
-        };
-        both.memory = Some(if let Some((a, b)) = ours.summaries().zip(theirs.summaries()) {
-            let all: Vec<Summary> = a.iter().chain(b).cloned().collect();
-            both.remember(all, &shares)?
-        } else {
-            if !matches!(self.settings.prefer, Preference::Samples | Preference::Equal) {
-                return Err(Error::Unsupported {
-                    operation: "merging compact memories under decay",
-                    reason: "the order of the tasks is gone; use the ledger".to_owned(),
-                });
+        }
+        if let Some(twice) = other.names().find(|name| self.contains(name)) {
+            return Err(Error::DuplicateTask { name: twice.to_owned() });
+        }
+        let mut both = self.clone();
+        if self.records.is_empty() {
+            both.problem = other.problem.clone();
+            both.design.clone_from(&other.design);
+            both.outputs = other.outputs.clone();
+        }
+        let places = both.unite_outputs(&other.outputs)?;
+        both.settle();
+        let file = |both: &mut Learner, record: &super::TaskRecord| {
+            both.index.insert(record.name.clone(), both.records.len());
+            let mut record = record.clone();
+            if let Some(places) = &places {
+                record.head.counts = spread(&record.head.counts, places);
             }
-            let (a, b) = (self.pool()?, other.pool()?);
-            Memory::Folded(Pool { summary: a.summary.merge(&b.summary)?, floor: a.floor + b.floor })
-        });
-        both.model = Some(both.solve_pool(&both.pool()?)?);
+            both.records.push(record);
+        };
+        match other.every_task("a merger") {
+            Ok(tasks) if !both.is_folded() => {
+                for (record, task) in other.records.iter().zip(tasks) {
+                    let task = Arc::new(placed(task, places.as_deref())?);
+                    file(&mut both, record);
+                    both.remember(task);
+                }
+            }
+            _ => {
+                other.records.iter().for_each(|record| file(&mut both, record));
+                both.fold_with(other, places.as_deref())?;
+            }
+        }
+        both.generation += 1;
+        both.edits += 1;
         *self = both;
         Ok(())
     }
 
-    /// Adds `count` inputs at position `at` whose past values are zero: categories unseen before.
-    ///
-    /// # Errors
-    /// When the basis mixes inputs, so that a new one would change columns already summarized.
-    pub fn extend_inputs(&mut self, at: usize, count: usize) -> Result<()> {
-        let wider = self.wider_design(count)?;
-        let column = at + usize::from(wider.intercept());
-        let extended = self.transformed(|s| s.extend_features(column, count))?;
-        *self = Self { design: Some(wider), ..extended };
-        self.resolve()
+    /// Merges where one of the memories has been folded.
+    fn fold_with(&mut self, other: &Learner, places: Option<&[usize]>) -> Result<()> {
+        if !matches!(self.settings.prefer, Preference::Samples | Preference::Equal) {
+            return Err(Error::Unsupported {
+                operation: "merging compact memories under decay",
+                reason: "the order of the tasks is gone; use the ledger".to_owned(),
+            });
+        }
+        let (m, p) = self.shape()?;
+        let pool = other.pool()?;
+        let quadratic = match places {
+            Some(places) => pool.quadratic.rearrange_targets(places, p)?,
+            None => pool.quadratic.clone(),
+        };
+        let theirs = pool.with_quadratic(widened(&quadratic, m, p)?);
+        let ours: Option<Pool> = match &self.memory {
+            Memory::Empty => None,
+            Memory::Held(held) => {
+                let own = self.records.len() - other.records.len();
+                let shares = self.settings.prefer.shares(&self.weighed()[..own])?;
+                let part = |(task, share): (&Arc<TaskSummary>, &f64)| (task.clone(), *share);
+                let tasks: Vec<(Arc<TaskSummary>, f64)> =
+                    held.iter().zip(&shares).map(part).collect();
+                let parts: Vec<crate::problem::Part<'_>> = tasks
+                    .iter()
+                    .map(|(task, share)| crate::problem::Part { task, share: *share })
+                    .collect();
+                Some(Pool::with_tasks(None, (m, p), &parts)?)
+            }
+            Memory::Folded { base, waiting } => {
+                let mut pool = (**base).clone();
+                if !waiting.is_empty() {
+                    let own = self.records.len() - other.records.len();
+                    let shares = self.settings.prefer.shares(&self.weighed()[..own])?;
+                    let first = own - waiting.len();
+                    let parts: Vec<crate::problem::Part<'_>> = waiting
+                        .iter()
+                        .zip(&shares[first..])
+                        .map(|(task, share)| crate::problem::Part { task, share: *share })
+                        .collect();
+                    pool = Pool::with_tasks(Some((&pool, 1.0)), (m, p), &parts)?;
+                }
+                Some(pool)
+            }
+            Memory::Ledger { .. } => {
+                return Err(Error::State { reason: "a ledger cannot be folded".to_owned() });
+            }
+        };
+        let pool = match ours {
+            Some(ours) => ours.merge(&theirs)?,
+            None => theirs,
+        };
+        self.memory = Memory::Folded { base: Arc::new(pool), waiting: Vec::new() };
+        self.pooled = super::Lazy::default();
+        self.solved = super::Lazy::default();
+        Ok(())
     }
 
-    /// Puts inputs elsewhere: input `j` becomes input `places[j]` of `count`, the others have been zero so far.
-    /// For memories that met the same columns or categories in another order.
+    /// Adds the classes of another learner; for each of its places the place here, `None` where nothing moves.
+    fn unite_outputs(&mut self, theirs: &Outputs) -> Result<Option<Vec<usize>>> {
+        let (Outputs::Classes(ours), Outputs::Classes(theirs)) = (&self.outputs, theirs) else {
+            return Ok(None);
+        };
+        let all = ours.with(theirs.by_place());
+        let place = |name: &String| all.place(name).map(|at| at as usize);
+        let places: Option<Vec<usize>> = theirs.by_place().iter().map(place).collect();
+        let places = places.filter(|p| p.iter().enumerate().any(|(k, place)| k != *place));
+        self.outputs = Outputs::Classes(all);
+        Ok(places)
+    }
+
+    /// Puts inputs elsewhere: input `j` becomes input `places[j]` of `count`, the others have been zero so far. For memories
+    /// that met the same columns or categories in another order.
     ///
     /// # Errors
     /// When the basis mixes inputs, or `places` is no such list.
     pub fn rearrange_inputs(&mut self, places: &[usize], count: usize) -> Result<()> {
-        let inputs = self.design.as_ref().map_or(0, Design::inputs);
-        let wider = self.wider_design(count.saturating_sub(inputs))?;
-        let offset = usize::from(wider.intercept());
+        let Some(design) = &self.design else { return Err(Error::NotLearned) };
+        let wider = design.with_inputs(count.saturating_sub(design.inputs()))?;
+        let offset = usize::from(design.intercept());
         let columns: Vec<usize> =
             (0..offset).chain(places.iter().map(|place| place + offset)).collect();
-        let moved = self.transformed(|s| s.rearrange(&columns, count + offset))?;
-        *self = Self { design: Some(wider), ..moved };
-        self.resolve()
+        if places.len() != design.inputs() {
+            return Err(super::shape(
+                "the list of places",
+                "columns",
+                design.inputs(),
+                places.len(),
+            ));
+        }
+        let mut next = self.clone();
+        let width = count + offset;
+        next.transform(&|task| task.rearranged(&columns[..task.quadratic.width()], width))?;
+        next.design = Some(wider);
+        *self = next;
+        Ok(())
     }
 
-    /// Gives a task another name.
+    /// Adds `count` inputs at the end whose past values are zero: categories unseen before. Nothing in memory changes.
     ///
     /// # Errors
-    /// When there is no such task, or one of the new name.
-    pub fn rename(&mut self, name: &str, new: &str) -> Result<()> {
-        let at = self.position(name)?;
-        self.admit(new, 1.0)?;
-        self.index.remove(name);
-        self.index.insert(new.to_owned(), at);
-        new.clone_into(&mut self.register[at].name);
-        if let Preference::Chosen(list) = &mut self.settings.prefer {
-            list.iter_mut().filter(|(n, _)| n == name).for_each(|(n, _)| new.clone_into(n));
+    /// When the basis mixes inputs, so that a new one would change columns already summarized.
+    pub fn extend_inputs(&mut self, count: usize) -> Result<()> {
+        let Some(design) = &self.design else { return Err(Error::NotLearned) };
+        let wider = design.with_inputs(count)?;
+        if count > 0 {
+            self.settle();
+            self.design = Some(wider);
+            self.generation += 1;
         }
         Ok(())
     }
 
-    /// The design with `count` inputs more.
-    pub(crate) fn wider_design(&self, count: usize) -> Result<Design> {
-        let Some(design) = &self.design else { return Err(Error::NotLearned) };
-        if !design.map().is_identity() {
-            return Err(Error::Unsupported {
-                operation: "a new input",
-                reason: format!(
-                    "the basis {} was fixed for {} inputs; only the linear basis can grow",
-                    design.map().basis(),
-                    design.inputs()
-                ),
-            });
-        }
-        let map = Basis::default().fix(&[], design.inputs() + count)?;
-        Ok(Design::new(map, design.intercept()))
-    }
-
-    /// Adds `count` targets at position `at` whose past values are zero: classes unseen before.
-    ///
-    /// # Errors
-    /// When nothing has been learned or `at` is beyond the last target.
-    pub fn extend_targets(&mut self, at: usize, count: usize) -> Result<()> {
-        if self.memory.is_none() {
-            return Err(Error::NotLearned);
-        }
-        let extended = self.transformed(|s| s.extend_targets(at, count))?;
-        *self = Self { targets: self.targets + count, ..extended };
-        self.resolve()
-    }
-
-    /// A copy with every summary in memory replaced by one of `targets` targets, not yet solved.
-    pub(crate) fn retargeted(
-        &self,
-        targets: usize,
-        f: impl Fn(&Summary) -> Result<Summary>,
-    ) -> Result<Self> {
-        let changed = self.transformed(f)?;
-        Ok(Self { targets: if self.memory.is_some() { targets } else { 0 }, ..changed })
-    }
-
-    /// A copy with every summary in memory replaced.
-    pub(super) fn transformed(&self, f: impl Fn(&Summary) -> Result<Summary>) -> Result<Self> {
-        let all = |list: &[Summary]| list.iter().map(&f).collect::<Result<Vec<_>>>();
-        let pooled =
-            |pool: &Pool| Ok::<_, Error>(Pool { summary: f(&pool.summary)?, floor: pool.floor });
-        let memory = match &self.memory {
-            None => None,
-            Some(Memory::Held(s)) => Some(Memory::Held(all(s)?)),
-            Some(Memory::Folded(pool)) => Some(Memory::Folded(pooled(pool)?)),
-            Some(Memory::Ledger { away: 0, summaries, pool }) => {
-                Some(Memory::Ledger { away: 0, summaries: all(summaries)?, pool: pooled(pool)? })
-            }
-            Some(Memory::Ledger { away, .. }) => {
-                return Err(Error::Away { operation: "a new input or target", missing: *away });
-            }
-        };
-        let mut changed = Self { memory, ..self.clone() };
-        if let Some(summaries) = changed.memory.as_ref().and_then(Memory::summaries) {
-            for (entry, summary) in changed.register.iter_mut().zip(summaries) {
-                entry.bytes = summary.nbytes();
-            }
-        }
-        Ok(changed)
-    }
-
-    pub(super) fn check_mergeable(&self, other: &Learner) -> Result<()> {
+    fn check_mergeable(&self, other: &Learner) -> Result<()> {
         let differ = |what, left: String, right: String| {
             if left == right { Ok(()) } else { Err(Error::Mismatch { what, left, right }) }
         };
         let (a, b) = (&self.settings, &other.settings);
-        differ("loss", self.loss.name().to_owned(), other.loss.name().to_owned())?;
+        let described = |learner: &Learner| {
+            let kind = if learner.problem.predicts_classes() { "classes" } else { "values" };
+            let options: Vec<String> =
+                learner.problem.options().iter().map(|(k, v)| format!("{k}={v}")).collect();
+            format!("{} of {kind} {}", learner.problem, options.join(" ")).trim_end().to_owned()
+        };
+        if !self.same_problem(&other.problem) {
+            differ("loss", described(self), described(other))?;
+            let named = |learner: &Learner| format!("{:?}", learner.problem.class_list());
+            differ("fixed classes", named(self), named(other))?;
+        }
         differ("basis", a.basis.to_string(), b.basis.to_string())?;
         differ("intercept", a.intercept.to_string(), b.intercept.to_string())?;
-        differ("memory", format!("{:?}", a.memory), format!("{:?}", b.memory))?;
-        differ("preference", format!("{:?}", a.prefer), format!("{:?}", b.prefer))?;
-        differ("ridge", format!("{:?}", a.ridge), format!("{:?}", b.ridge))?;
+        differ("memory", a.memory.to_string(), b.memory.to_string())?;
+        if a.prefer != b.prefer {
+            differ("preference", format!("{:?}", a.prefer), format!("{:?}", b.prefer))?;
+        }
+        differ("ridge", a.ridge.to_string(), b.ridge.to_string())?;
         differ("standardize", a.standardize.to_string(), b.standardize.to_string())?;
+        if let (Outputs::Classes(ours), Outputs::Classes(theirs)) = (&self.outputs, &other.outputs)
+            && !self.problem.description().exact
+            && !ours.is_empty()
+            && !theirs.is_empty()
+        {
+            differ("classes", ours.names().join(", "), theirs.names().join(", "))?;
+        }
         if let (Some(a), Some(b)) = (&self.design, &other.design) {
             differ("number of inputs", a.inputs().to_string(), b.inputs().to_string())?;
-            differ("number of targets", self.targets.to_string(), other.targets.to_string())?;
+            if let (Outputs::Values(a), Outputs::Values(b)) = (&self.outputs, &other.outputs)
+                && *a > 0
+                && *b > 0
+            {
+                differ("number of targets", a.to_string(), b.to_string())?;
+            }
             if a != b {
                 return Err(Error::Mismatch {
                     what: "what the basis was fixed to by its first rows",
@@ -189,4 +224,24 @@ impl Learner {
         }
         Ok(())
     }
+}
+
+/// A task summary with its targets in other places.
+fn placed(task: &TaskSummary, places: Option<&[usize]>) -> Result<TaskSummary> {
+    let Some(places) = places else { return Ok(task.clone()) };
+    let own = task.quadratic.targets();
+    let count = places.iter().max().map_or(0, |most| most + 1);
+    let mut moved = task.clone();
+    moved.quadratic = task.quadratic.rearrange_targets(&places[..own], count)?;
+    moved.head.counts = spread(&task.head.counts, places);
+    Ok(moved)
+}
+
+/// Numbers by place, in other places.
+fn spread(values: &[f64], places: &[usize]) -> Vec<f64> {
+    let mut wide = vec![0.0; places.iter().max().map_or(0, |most| most + 1)];
+    for (value, place) in values.iter().zip(places) {
+        wide[*place] = *value;
+    }
+    wide
 }

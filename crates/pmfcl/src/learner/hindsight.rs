@@ -1,194 +1,244 @@
 //! Going back: models along the way, another preference or ridge, and unlearning. No rows needed.
 
-use super::memory::{Memory, Pool};
-use super::settings::check_ridge;
-use super::totals::Totals;
-use super::{Learner, Preference, Ridge, Settings};
+use std::sync::Arc;
+
+use super::memory::Memory;
+use super::{Learner, TaskRecord, TaskReport, weighed};
 use crate::error::{Error, Result};
-use crate::solve::Model;
-use crate::summary::Summary;
+use crate::labels::Classes;
+use crate::problem::{
+    AssessInput, ClassList, Exactness, Outputs, Part, Pool, Problem, SolveInput, Solved,
+    TaskContext, TaskSummary,
+};
+use crate::settings::{Preference, Ridge, Settings};
+use crate::solve::Solution;
 use crate::theta::Theta;
 
 /// A model on the way, and the preference it was solved under.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Step {
-    /// The model after the task.
-    pub model: Model,
+    /// The solution after the task.
+    pub solution: Solution,
     /// `α` over the tasks so far.
     pub weights: Vec<f64>,
 }
 
 impl Learner {
-    /// The models after each task, solved again from the summaries under the present settings.
+    /// The solutions after each task, made from the summaries under the present settings. Cost: one solution per task.
     ///
     /// # Errors
     /// When nothing has been learned, or compact memory has folded the tasks.
     pub fn replay(&self) -> Result<Vec<Step>> {
-        let summaries = self.every_summary("a replay")?;
-        if summaries.is_empty() {
+        self.replay_after(&(0..self.records.len()).collect::<Vec<_>>())
+    }
+
+    /// The solutions after some of the tasks, given by ascending positions.
+    ///
+    /// # Errors
+    /// As [`Learner::replay`].
+    pub fn replay_after(&self, after: &[usize]) -> Result<Vec<Step>> {
+        self.after_each(after, |input, weights| {
+            Ok(Step { solution: input.solved.solution.clone(), weights })
+        })
+    }
+
+    /// Every task so far as it stood after some of the tasks, given by ascending positions: what [`Learner::tasks`] would have
+    /// said then. Cost: one solution per position, and each task so far under it.
+    ///
+    /// # Errors
+    /// As [`Learner::replay`].
+    pub fn tasks_after(&self, after: &[usize]) -> Result<Vec<Vec<TaskReport>>> {
+        let tasks = self.every_task("a replay")?;
+        self.after_each(after, |input, weights| {
+            let so_far = tasks.iter().zip(&self.records).zip(weights);
+            so_far
+                .map(|((task, record), weight)| {
+                    Ok(self.task_report(record, weight, self.assess(input, task)?))
+                })
+                .collect()
+        })
+    }
+
+    /// Calls `f` with the solution after some of the tasks and the weights of the tasks so far.
+    fn after_each<T>(
+        &self,
+        after: &[usize],
+        mut f: impl FnMut(&AssessInput<'_>, Vec<f64>) -> Result<T>,
+    ) -> Result<Vec<T>> {
+        let tasks = self.every_task("a replay")?;
+        if tasks.is_empty() {
             return Err(Error::NotLearned);
         }
-        let mut past = Self { memory: None, model: None, ..self.clone() };
-        past.register.clear();
-        let mut running: Option<Pool> = None;
-        let mut steps = Vec::with_capacity(summaries.len());
-        for (t, (summary, entry)) in summaries.iter().zip(&self.register).enumerate() {
-            past.register.push(entry.clone());
-            past.settings.prefer = self.settings.prefer.restricted(past.names());
-            past.count_again()?;
-            let shares = past.shares()?;
-            let arrival = self.settings.prefer.arrival(summary.n(), entry.weight);
-            let pool = match (&running, arrival) {
-                (Some(pool), Some((share, fade))) => {
-                    pool.add(summary, share, entry.min_loss, fade)?
-                }
-                _ => past.pool_of(&summaries[..=t], &shares)?,
+        let (m, p) = self.shape()?;
+        let mut found = Vec::with_capacity(after.len());
+        let mut settings = self.settings.clone();
+        let mut running: Option<(Pool, usize)> = None;
+        for &t in after {
+            let records = &self.records[..=t];
+            let names = records.iter().map(|record| record.name.as_str());
+            settings.prefer = self.settings.prefer.restricted(names);
+            let shares = settings.prefer.shares(&weighed(records))?;
+            let chosen = matches!(self.settings.prefer, Preference::Chosen(_));
+            let (base, from) = match running.take() {
+                Some((pool, done)) if !chosen => (Some(pool), done),
+                _ => (None, 0),
             };
-            let model =
-                past.solve_design(&pool, Some(&summaries[..=t]), self.settings.intercept)?;
+            let parts: Vec<Part<'_>> =
+                (from..=t).map(|i| Part { task: tasks[i], share: shares[i] }).collect();
+            let fade = settings.prefer.fade(t + 1 - from);
+            let base = base.as_ref().map(|pool| (pool, fade));
+            let pool = Pool::with_tasks(base, (m, p), &parts)?;
+            let context = TaskContext { settings: &settings, ..self.context()? };
+            let effective = pool.effective().ok_or(Error::NotLearned)?;
+            let solved = self.solved_then(context, &pool, effective, (&tasks[..=t], &shares))?;
             let sum: f64 = shares.iter().sum();
-            let weights = shares.iter().map(|s| s / sum).collect();
-            steps.push(Step { model, weights });
-            running = Some(pool);
+            let weights = shares.iter().map(|share| share / sum).collect();
+            let input = AssessInput { context, pool: &pool, effective, solved: &solved };
+            found.push(f(&input, weights)?);
+            running = Some((pool, t + 1));
         }
-        Ok(steps)
+        Ok(found)
+    }
+
+    /// The solution of a pool of the first tasks.
+    fn solved_then(
+        &self,
+        context: TaskContext<'_>,
+        pool: &Pool,
+        effective: f64,
+        (tasks, shares): (&[&Arc<TaskSummary>], &[f64]),
+    ) -> Result<Solved> {
+        let (m, p) = self.shape()?;
+        let records = &self.records[..tasks.len()];
+        let left_out = context.settings.ridge == Ridge::LeaveOneTaskOut && tasks.len() > 1;
+        let tasks = if left_out {
+            let wide = tasks.iter().map(|task| task.widened(m, p)).collect::<Result<Vec<_>>>()?;
+            Some(wide.into_iter().zip(shares.iter().copied()).collect())
+        } else {
+            None
+        };
+        let tables = records.iter().filter_map(|r| r.head.calibration.as_ref()).collect();
+        self.problem.method().solve(&SolveInput { context, pool, effective, tasks, tables })
     }
 
     /// Another preference in hindsight.
     ///
     /// # Errors
-    /// When nothing has been learned, it is no preference over these tasks, or compact memory has
-    /// folded them.
-    pub fn prefer(&mut self, preference: Preference) -> Result<&Model> {
+    /// When it is no preference over these tasks, or compact memory has folded them.
+    pub fn prefer(&mut self, preference: Preference) -> Result<()> {
         preference.check()?;
-        if self.memory.is_none() {
-            return Err(Error::NotLearned);
+        if !self.records.is_empty() {
+            self.every_task("another preference in hindsight")?;
         }
-        let summaries = self.every_summary("another preference in hindsight")?;
-        let shares = preference.shares(&self.register)?;
-        let pool = self.pool_of(summaries, &shares)?;
-        let totals = Totals::of(&self.register, &preference)?;
-        let before = (
-            std::mem::replace(&mut self.settings.prefer, preference),
-            std::mem::replace(&mut self.totals, totals),
-        );
-        match self.solve_pool(&pool) {
-            Ok(model) => {
-                if let Some(Memory::Ledger { pool: old, .. }) = &mut self.memory {
-                    *old = pool;
-                }
-                Ok(self.model.insert(model))
-            }
-            Err(error) => {
-                (self.settings.prefer, self.totals) = before;
-                Err(error)
-            }
-        }
+        preference.shares(&self.weighed())?;
+        self.settings.prefer = preference;
+        self.unsettle();
+        Ok(())
     }
 
     /// Another ridge in hindsight: solved anew from the memory.
     ///
     /// # Errors
-    /// When it is out of range, or does not go with the loss or the memory.
-    pub fn set_ridge(&mut self, ridge: Ridge, standardize: bool) -> Result<&Model> {
-        let changed = Self {
-            settings: Settings { ridge, standardize, ..self.settings.clone() },
-            ..self.clone()
-        };
-        check_ridge(&changed.settings, &*self.loss)?;
-        let model = changed.solve_pool(&changed.pool()?)?;
-        self.settings = changed.settings;
-        Ok(self.model.insert(model))
+    /// When it is out of range, does not go with the problem or the memory, or nothing has been learned.
+    pub fn set_ridge(&mut self, ridge: Ridge, standardize: bool) -> Result<()> {
+        if self.problem.options().iter().any(|(name, _)| *name == "shrinkage") {
+            return Err(Error::Unsupported {
+                operation: "a ridge",
+                reason: format!(
+                    "{} shrinks its covariance instead; set the shrinkage",
+                    self.problem.name()
+                ),
+            });
+        }
+        let settings = Settings { ridge, standardize, ..self.settings.clone() };
+        self.problem.check(&settings)?;
+        if self.records.is_empty() {
+            return Err(Error::NotLearned);
+        }
+        if ridge == Ridge::LeaveOneTaskOut {
+            self.every_task("choosing the ridge by leaving tasks out")?;
+        }
+        self.settings = settings;
+        self.solve_again();
+        Ok(())
     }
 
-    /// Removes a task exactly: afterwards the model is the one of never having learned it.
+    /// Another option of the problem in hindsight, such as the shrinkage of `gaussian`.
     ///
     /// # Errors
-    /// When there is no such task, or compact memory has folded it; then
-    /// [`Learner::unlearn_summary`] takes it out given its rows once more.
+    /// When the problem has no such option, its value is invalid, or what was learned depends on it.
+    pub fn set_option(&mut self, name: &str, value: &str) -> Result<()> {
+        let changed = self.problem.with_option(name, value)?;
+        changed.check(&self.settings)?;
+        let in_hindsight = ["shrinkage", "temperature"].contains(&name);
+        if !self.records.is_empty() && !in_hindsight && changed != self.problem {
+            return Err(Error::Unsupported {
+                operation: "another option in hindsight",
+                reason: format!("the summaries were made with another {name}; begin a new model"),
+            });
+        }
+        self.problem = changed;
+        self.solve_again();
+        Ok(())
+    }
+
+    /// Keeps the pool and forgets the solution.
+    fn solve_again(&mut self) {
+        self.settle();
+        self.generation += 1;
+    }
+
+    /// Removes a task exactly: afterwards the model is the one of never having learned it. A class only this task had is gone
+    /// with it, unless the classes were fixed.
+    ///
+    /// # Errors
+    /// When there is no such task, compact memory has folded it ([`Learner::unlearn_summary`] removes it given its rows once more),
+    /// or what was kept of others depends on it.
     pub fn unlearn(&mut self, name: &str) -> Result<()> {
         let at = self.position(name)?;
-        if matches!(self.memory, Some(Memory::Folded(_))) {
+        self.problem.method().check_removable()?;
+        if self.is_folded() {
             return Err(Error::Unsupported {
                 operation: "unlearning by name alone",
-                reason:
-                    "compact memory has merged the task with the others; give its rows once more \
-                         (unlearn_summary), or use the ledger"
-                        .to_owned(),
+                reason: "compact memory has merged the task with the others; give its rows once more, or use the ledger"
+                    .to_owned(),
             });
         }
-        let mut kept = self.every_summary("unlearning")?.to_vec();
-        let mut rest = self.clone();
-        kept.remove(at);
-        rest.forget_entry(at);
-        rest.memory = None;
-        rest.model = None;
-        if kept.is_empty() {
-            // Weights chosen by name have no names left: the next task starts afresh.
-            rest.settings.prefer = rest.settings.prefer.restricted(std::iter::empty());
-            rest.count_again()?;
-        } else {
-            if let Preference::Chosen(list) = &mut rest.settings.prefer {
-                list.retain(|(n, _)| n != name);
-                let sum: f64 = list.iter().map(|(_, a)| a).sum();
-                if sum <= 0.0 {
-                    return Err(Error::Preference {
-                        reason: format!(
-                            "without `{name}` no task has any weight; prefer others first"
-                        ),
-                    });
-                }
-                for (_, a) in list {
-                    *a /= sum;
-                }
-            }
-            rest.count_again()?;
-            let shares = rest.shares()?;
-            let pool = rest.pool_of(&kept, &shares)?;
-            rest.memory = Some(match &self.memory {
-                Some(Memory::Ledger { .. }) => {
-                    Memory::Ledger { away: 0, summaries: kept, pool: pool.clone() }
-                }
-                _ => Memory::Held(kept),
-            });
-            rest.model = Some(rest.solve_pool(&pool)?);
+        self.every_task("unlearning")?;
+        self.check_weights_without(name)?;
+        self.forget(at);
+        self.unsettle();
+        self.drop_classes()
+    }
+
+    /// Refuses to remove the only task that weights chosen by name leave any weight.
+    fn check_weights_without(&self, name: &str) -> Result<()> {
+        let Preference::Chosen(list) = &self.settings.prefer else { return Ok(()) };
+        let left: f64 = list.iter().filter(|(n, _)| n != name).map(|(_, a)| a).sum();
+        if left > 0.0 || self.records.len() == 1 {
+            return Ok(());
         }
-        *self = rest;
-        Ok(())
+        Err(Error::Preference {
+            reason: format!("without `{name}` no task has any weight; prefer others first"),
+        })
     }
 
     /// Removes a task, given its summary made once more from its rows; folded memory needs that.
     ///
     /// # Errors
-    /// When there is no such task, the summary is not the one that was added, too few digits would
-    /// remain, or the preference depends on the order of tasks.
-    pub fn unlearn_summary(&mut self, name: &str, summary: &Summary) -> Result<()> {
+    /// When there is no such task, the summary is not the one that was added, too few digits would remain, or the preference
+    /// depends on the order of tasks.
+    pub fn unlearn_summary(&mut self, name: &str, task: &TaskSummary) -> Result<()> {
         let at = self.position(name)?;
-        let entry = &self.register[at];
-        if (summary.n() - entry.samples).abs() > 1e-9 * entry.samples {
-            return Err(Error::Removal {
-                reason: format!(
-                    "`{name}` was learned with {} samples, but {} were given",
-                    entry.samples,
-                    summary.n()
-                ),
-            });
-        }
-        // Its least loss is on record: other rows of the same number are not what was learned.
-        let least = summary.min_loss();
-        let size = least + summary.forgetting(&Theta::zeros(summary.width(), summary.targets()))?;
-        if self.is_exact() && (least - entry.min_loss).abs() > 1e-8 * size.max(entry.min_loss) {
-            return Err(Error::Removal {
-                reason: format!(
-                    "the least loss on `{name}` was {}, but is {least} on what was given: these are \
-                     other rows",
-                    entry.min_loss
-                ),
-            });
-        }
-        let Some(Memory::Folded(pool)) = &self.memory else {
-            return self.unlearn(name);
+        self.problem.method().check_removable()?;
+        let task = match self.outputs.classes() {
+            Some(classes) => task.clone().aligned(classes)?,
+            None => task.clone(),
         };
+        self.check_same_rows(at, &task)?;
+        if !self.is_folded() {
+            return self.unlearn(name);
+        }
         if matches!(self.settings.prefer, Preference::Decay(_)) {
             return Err(Error::Unsupported {
                 operation: "unlearning from compact memory under decay",
@@ -197,32 +247,175 @@ impl Learner {
             });
         }
         let share = self.shares()?[at];
-        let mut rest = self.clone();
-        rest.forget_entry(at);
-        rest.count_again()?;
-        if rest.register.is_empty() {
-            rest.memory = None;
-            rest.model = None;
+        let pool = self.pool()?;
+        let rest = if self.records.len() == 1 {
+            None
         } else {
-            let part = summary.scale(share / summary.n())?;
-            let pool = Pool {
-                summary: pool.summary.remove(&part)?,
-                floor: pool.floor - share * entry.min_loss,
-            };
-            rest.model = Some(rest.solve_pool(&pool)?);
-            rest.memory = Some(Memory::Folded(pool));
+            let (m, p) = self.shape()?;
+            let wide = super::super::problem::widened(&pool.quadratic, m, p)?;
+            Some(Arc::new(pool.with_quadratic(wide).without(&task, share)?))
+        };
+        self.forget(at);
+        self.unsettle();
+        self.memory = match rest {
+            Some(base) => Memory::Folded { base, waiting: Vec::new() },
+            None => Memory::Empty,
+        };
+        self.drop_classes()
+    }
+
+    /// Refuses a summary that cannot be the one of the task on record.
+    fn check_same_rows(&self, at: usize, task: &TaskSummary) -> Result<()> {
+        let record = &self.records[at];
+        let name = &record.name;
+        if (task.head.samples - record.head.samples).abs() > 1e-9 * record.head.samples {
+            return Err(Error::Removal {
+                reason: format!(
+                    "`{name}` was learned with {} samples, but {} were given",
+                    record.head.samples, task.head.samples
+                ),
+            });
         }
-        *self = rest;
+        // The least loss is on record: other rows of the same number are not what was learned.
+        let own = &task.quadratic;
+        let least = own.min_loss();
+        let size = least + own.forgetting(&Theta::zeros(own.width(), own.targets()))?;
+        let known = record.head.least.value().unwrap_or(least);
+        let exact = record.head.exactness == Exactness::Exact;
+        if exact && (least - known).abs() > 1e-8 * size.max(known) {
+            return Err(Error::Removal {
+                reason: format!(
+                    "the least loss on `{name}` was {known}, but is {least} on what was given: these are other rows"
+                ),
+            });
+        }
         Ok(())
     }
 
-    pub(super) fn forget_entry(&mut self, at: usize) {
-        self.register.remove(at);
-        self.index = self.register.iter().enumerate().map(|(i, e)| (e.name.clone(), i)).collect();
-        if self.register.is_empty() {
-            // What the forgotten rows had fixed is forgotten too.
+    /// Takes a task off the register and out of memory.
+    fn forget(&mut self, at: usize) {
+        self.edits += 1;
+        let TaskRecord { name, .. } = self.records.remove(at);
+        let numbered = self.records.iter().enumerate();
+        self.index = numbered.map(|(i, record)| (record.name.clone(), i)).collect();
+        match &mut self.memory {
+            Memory::Ledger { summaries, .. } => {
+                summaries.remove(at);
+            }
+            Memory::Held(held) => {
+                held.remove(at);
+            }
+            Memory::Folded { .. } | Memory::Empty => {}
+        }
+        if let Preference::Chosen(list) = &mut self.settings.prefer {
+            list.retain(|(n, _)| *n != name);
+            let sum: f64 = list.iter().map(|(_, a)| a).sum();
+            list.iter_mut().for_each(|(_, a)| *a /= sum);
+        }
+        if self.records.is_empty() {
+            // What the removed rows had settled is open again; weights chosen by name have no names left.
+            self.memory = Memory::Empty;
             self.design = None;
-            self.targets = 0;
+            self.outputs = self.problem.method().outputs();
+            self.settings.prefer = self.settings.prefer.restricted(std::iter::empty());
         }
     }
+
+    /// Drops classes that no task has any more, unless the classes were fixed or bounds depend on them.
+    fn drop_classes(&mut self) -> Result<()> {
+        let Outputs::Classes(classes) = &self.outputs else { return Ok(()) };
+        let open = self.problem.class_list() == Some(&ClassList::Open);
+        if !open || !self.problem.description().exact || self.records.is_empty() {
+            return Ok(());
+        }
+        let has = |k: usize| {
+            self.records.iter().any(|record| record.head.counts.get(k).is_some_and(|n| *n > 0.0))
+        };
+        let kept: Vec<usize> = (0..classes.len()).filter(|&k| has(k)).collect();
+        if kept.len() == classes.len() {
+            return Ok(());
+        }
+        let names = kept.iter().map(|&k| classes.by_place()[k].clone()).collect();
+        let classes = Classes::new(names)?;
+        self.transform(&|task| Ok(with_classes(task, &kept)))?;
+        for record in &mut self.records {
+            record.head.counts = kept_counts(&record.head.counts, &kept);
+        }
+        self.outputs = Outputs::Classes(classes);
+        Ok(())
+    }
+
+    /// Replaces every task summary, and the pool of folded memory as if it were one.
+    pub(super) fn transform(
+        &mut self,
+        f: &dyn Fn(&TaskSummary) -> Result<TaskSummary>,
+    ) -> Result<()> {
+        let missing = self.unloaded();
+        if missing > 0 {
+            return Err(Error::Unloaded { operation: "another set of columns", missing });
+        }
+        let one = |task: &Arc<TaskSummary>| f(task).map(Arc::new);
+        self.memory = match &self.memory {
+            Memory::Empty => Memory::Empty,
+            Memory::Held(held) => Memory::Held(held.iter().map(one).collect::<Result<_>>()?),
+            Memory::Ledger { summaries, .. } => {
+                let changed = summaries.iter().flatten().map(|task| one(task).map(Some));
+                let summaries = changed.collect::<Result<_>>()?;
+                Memory::Ledger { summaries, base: None, pooled: 0 }
+            }
+            Memory::Folded { base, waiting } => {
+                let mut whole = TaskSummary::exact(base.quadratic.clone(), None);
+                whole.moments.clone_from(&base.moments);
+                let moved = f(&whole)?;
+                let mut base = base.with_quadratic(moved.quadratic);
+                base.moments = moved.moments;
+                let waiting = waiting.iter().map(one).collect::<Result<_>>()?;
+                Memory::Folded { base: Arc::new(base), waiting }
+            }
+        };
+        self.edits += 1;
+        self.unsettle();
+        for t in 0..self.records.len() {
+            let Some(task) = self.task_summary_at(t) else { continue };
+            let (rank, bytes) = (task.quadratic.rank(), task.nbytes());
+            (self.records[t].rank, self.records[t].bytes) = (rank, bytes);
+        }
+        Ok(())
+    }
+
+    /// Gives a task another name.
+    ///
+    /// # Errors
+    /// When there is no such task, or one of the new name.
+    pub fn rename(&mut self, name: &str, new: &str) -> Result<()> {
+        let at = self.position(name)?;
+        self.check_new(new, 1.0)?;
+        self.index.remove(name);
+        self.index.insert(new.to_owned(), at);
+        new.clone_into(&mut self.records[at].name);
+        if let Preference::Chosen(list) = &mut self.settings.prefer {
+            list.iter_mut().filter(|(n, _)| n == name).for_each(|(n, _)| new.clone_into(n));
+        }
+        self.edits += 1;
+        Ok(())
+    }
+
+    /// The problem, for who has to name it.
+    pub(super) fn same_problem(&self, other: &Problem) -> bool {
+        self.problem == *other
+    }
+}
+
+/// A task summary with the classes that are kept; it may have fewer than the model.
+fn with_classes(task: &TaskSummary, kept: &[usize]) -> TaskSummary {
+    let quadratic = &task.quadratic;
+    let own: Vec<usize> = kept.iter().copied().filter(|&k| k < quadratic.targets()).collect();
+    let mut changed = task.clone();
+    changed.quadratic = quadratic.keep_targets(&own);
+    changed.head.counts = kept_counts(&task.head.counts, kept);
+    changed
+}
+
+fn kept_counts(counts: &[f64], kept: &[usize]) -> Vec<f64> {
+    kept.iter().filter_map(|&k| counts.get(k).copied()).collect()
 }

@@ -1,121 +1,105 @@
-//! The learner: tasks in, one after another; after each the model joint training would have given.
+//! The learner: tasks in, one after another; at any time the model joint training would have given.
 //!
-//! Paper: Algorithm 1 (`alg:general_mfcl`); for squared loss Algorithm 3 (`alg:linreg-cl`), for losses
-//! with a quadratic bound Algorithm 2 (`alg:mfcl_qub`).
+//! Learning a task puts its summary into memory. The solution is made when it is asked for, from everything learned so far: a
+//! thousand tasks and one prediction cost one solution.
 //!
-//! Every change is computed beside the old state and put in its place only when all of it has worked:
-//! after an error the learner is what it was.
+//! Paper: Algorithm 1 (`alg:general_mfcl`); for squared loss Algorithm 3 (`alg:linreg-cl`), for losses with a quadratic bound
+//! Algorithm 2 (`alg:mfcl_qub`).
+//!
+//! Every change is checked before anything is changed: after an error the learner is unchanged.
 
 mod growth;
 mod hindsight;
+mod lazy;
 mod memory;
-mod parts;
-mod pooling;
-mod preference;
-mod settings;
+mod predict;
+mod state;
 mod tasks;
-mod totals;
 
 pub use hindsight::Step;
-pub use memory::MemoryKind;
-pub use parts::{LearnerParts, MemoryParts, TaskRecord};
-pub use preference::Preference;
-pub use settings::{Ridge, Settings};
+pub use memory::TaskRecord;
+pub use predict::Parameters;
+pub use state::LearnerState;
 pub use tasks::TaskReport;
 
-pub(crate) use tasks::r_squared;
-
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::basis::Design;
 use crate::error::{Error, Result, listing};
-use crate::loss::{Loss, Squared, TaskRows, minimize};
-use crate::rows::Rows;
-use crate::solve::{Model, Penalty};
-use crate::summary::{Design, Summarizer, Summary, dot};
-use crate::theta::Theta;
-use memory::Memory;
-use settings::check_ridge;
-use totals::Totals;
+use crate::problem::{
+    Draft, Exactness, InMemory, Outputs, Part, Partial, Passes, Past, Pool, Problem, SolveInput,
+    Solved, TaskContext, TaskSummary,
+};
+use crate::rows::{Rows, TaskRows};
+use crate::settings::{MemoryKind, Preference, Ridge, Settings, Weighed};
+use crate::solve::Solution;
+use crate::summary::Summary;
+use lazy::Lazy;
+use memory::{Memory, worth_holding};
+
+/// Where the next learner begins to count its edits.
+static NEXT: AtomicU64 = AtomicU64::new(0);
 
 /// Rows from which a basis that needs them takes its ranges and centres.
 const ROWS_TO_FIX: usize = 10_000;
 
-/// How a pooled summary becomes a model, where that is not the penalised least-squares solution.
-///
-/// The classifier brings its own, so that memory, preferences, merging and removal need not know it.
-pub(crate) trait Head: std::fmt::Debug + Send + Sync {
-    /// The model of a pooled summary that stands for `samples` rows, which the preference makes `effective`.
-    fn solve(&self, pooled: &Summary, samples: f64, effective: f64) -> Result<Model>;
-
-    /// Whether a summary's own least loss is the task's, as it is unless summaries are bounds.
-    fn exact(&self) -> bool {
-        true
-    }
-}
-
 /// A continual learner. See the crate's front page for an example.
 #[derive(Debug, Clone)]
 pub struct Learner {
+    problem: Problem,
     settings: Settings,
-    loss: Arc<dyn Loss>,
-    head: Option<Arc<dyn Head>>,
     design: Option<Design>,
-    targets: usize,
-    register: Vec<TaskRecord>,
-    /// Sums over the register under the present preference.
-    totals: Totals,
+    outputs: Outputs,
+    records: Vec<TaskRecord>,
     index: HashMap<String, usize>,
-    memory: Option<Memory>,
-    model: Option<Model>,
+    memory: Memory,
+    /// Counts changes; a draft that depends on memory notes it.
+    generation: u64,
+    /// Counts changes other than tasks that were added at the end, from a number no other learner began with.
+    edits: u64,
+    pooled: Lazy<Arc<Pool>>,
+    solved: Lazy<Solved>,
 }
 
 impl Learner {
-    /// A learner for squared loss.
+    /// A learner that has learned nothing.
     ///
     /// # Errors
-    /// When a setting is out of range.
-    pub fn new(settings: Settings) -> Result<Self> {
-        Self::with_loss(settings, Squared)
-    }
-
-    /// A learner for any loss with a quadratic bound.
-    ///
-    /// # Errors
-    /// When a setting is out of range or does not go with the loss.
-    pub fn with_loss(settings: Settings, loss: impl Loss + 'static) -> Result<Self> {
-        settings.prefer.check()?;
+    /// When a setting is out of range or does not go with the problem.
+    pub fn new(problem: Problem, settings: Settings) -> Result<Self> {
         if matches!(settings.prefer, Preference::Chosen(_)) {
             return Err(Error::Preference {
-                reason:
-                    "weights are chosen task by task in hindsight; start with samples, equal or \
-                         decay"
-                        .to_owned(),
+                reason: "weights are chosen task by task in hindsight; start with samples, equal or decay"
+                    .to_owned(),
             });
         }
-        check_ridge(&settings, &loss)?;
-        Ok(Self {
+        problem.check(&settings)?;
+        Ok(Self::empty(problem, settings))
+    }
+
+    /// A learner whose settings have been checked.
+    fn empty(problem: Problem, settings: Settings) -> Self {
+        Self {
+            outputs: problem.method().outputs(),
+            problem,
             settings,
-            loss: Arc::new(loss),
-            head: None,
             design: None,
-            targets: 0,
-            register: Vec::new(),
-            totals: Totals::default(),
+            records: Vec::new(),
             index: HashMap::new(),
-            memory: None,
-            model: None,
-        })
+            memory: Memory::Empty,
+            generation: 0,
+            edits: NEXT.fetch_add(1 << 32, Ordering::Relaxed),
+            pooled: Lazy::default(),
+            solved: Lazy::default(),
+        }
     }
 
-    /// The way from pool to model, where it is not the learner's own.
-    pub(crate) fn head(&self) -> Option<Arc<dyn Head>> {
-        self.head.clone()
-    }
-
-    /// Another way from pool to model, from the next solution on.
-    pub(crate) fn set_head(&mut self, head: Option<Arc<dyn Head>>) {
-        self.head = head;
+    /// What is predicted, and by which loss.
+    pub fn problem(&self) -> &Problem {
+        &self.problem
     }
 
     /// The settings.
@@ -128,232 +112,500 @@ impl Learner {
         self.design.as_ref()
     }
 
+    /// What the columns of parameters stand for.
+    pub fn outputs(&self) -> &Outputs {
+        &self.outputs
+    }
+
+    /// The classes in sorted order: numbers by value, then text; none for values. Columns of [`Learner::scores`] and
+    /// [`Learner::probabilities`] stand in this order.
+    pub fn classes(&self) -> &[String] {
+        self.outputs.classes().map_or(&[], |classes| classes.names())
+    }
+
     /// Names of the tasks, in the order they were learned.
     pub fn names(&self) -> impl ExactSizeIterator<Item = &str> + Clone {
-        self.register.iter().map(|e| e.name.as_str())
+        self.records.iter().map(|record| record.name.as_str())
+    }
+
+    /// What is known of each task beside its summary, in the order they were learned.
+    pub fn records(&self) -> &[TaskRecord] {
+        &self.records
+    }
+
+    /// Whether there is a task of this name.
+    pub fn contains(&self, name: &str) -> bool {
+        self.index.contains_key(name)
+    }
+
+    /// Changes other than tasks that were added at the end, for who keeps a copy: the same number means the same tasks as
+    /// before, or more at the end. Every learner counts from a number of its own, which its clones share.
+    pub fn edits(&self) -> u64 {
+        self.edits
     }
 
     /// Samples seen, over all tasks.
     pub fn samples(&self) -> f64 {
-        self.totals.samples()
+        match self.pooled.get() {
+            Some(pool) => pool.samples,
+            None => self.records.iter().map(|record| record.head.samples).sum(),
+        }
     }
 
-    /// Samples the present preference makes of them, `1 / Σ α_t²/n_t` (Kish): all where every sample counts
-    /// the same, fewer where some count for more. Noise and freedom are judged by these.
+    /// Samples the present preference makes of them, `1 / Σ α_t²/n_t` (Kish): all where every sample counts the same, fewer
+    /// where some count for more. Noise and freedom are judged by these.
     ///
     /// # Errors
     /// When nothing has been learned.
     pub fn effective_samples(&self) -> Result<f64> {
-        debug_assert_eq!(Some(self.totals), Totals::of(&self.register, &self.settings.prefer).ok());
-        if let Some(effective) = self.totals.effective() {
+        if let Some(effective) = self.pool()?.effective() {
             return Ok(effective);
         }
         // Weights whose squares are beyond the range of double precision are divided by their sum first.
         let shares = self.shares()?;
         let sum: f64 = shares.iter().sum();
-        let spread: f64 =
-            shares.iter().zip(&self.register).map(|(u, e)| (u / sum).powi(2) / e.samples).sum();
+        let part = |(u, record): (&f64, &TaskRecord)| (u / sum).powi(2) / record.head.samples;
+        let spread: f64 = shares.iter().zip(&self.records).map(part).sum();
         if spread > 0.0 { Ok(1.0 / spread) } else { Err(Error::NotLearned) }
     }
 
     /// Bytes of the memory: what would have to be kept to go on learning.
     pub fn state_bytes(&self) -> usize {
-        let away = self.away();
-        let elsewhere: usize = self.register[..away].iter().map(|e| e.bytes).sum();
-        self.memory.as_ref().map_or(0, Memory::nbytes) + elsewhere
+        let in_file: usize = match &self.memory {
+            Memory::Ledger { summaries, .. } => {
+                let unloaded = summaries.iter().zip(&self.records).filter(|(s, _)| s.is_none());
+                unloaded.map(|(_, record)| record.bytes).sum()
+            }
+            Memory::Empty | Memory::Held(_) | Memory::Folded { .. } => 0,
+        };
+        self.memory.nbytes() + in_file
     }
 
-    /// The current model.
+    /// Whether compact memory has merged the tasks for good.
+    pub fn is_folded(&self) -> bool {
+        matches!(self.memory, Memory::Folded { .. })
+    }
+
+    /// Tasks whose summaries are in a file and have not been loaded.
+    pub fn unloaded(&self) -> usize {
+        self.memory.unloaded()
+    }
+
+    /// The solution of everything learned so far. Made when first asked for; threads that ask meanwhile wait for it.
     ///
     /// # Errors
-    /// When nothing has been learned.
-    pub fn model(&self) -> Result<&Model> {
-        self.model.as_ref().ok_or(Error::NotLearned)
+    /// When nothing has been learned, or numbers leave the range of double precision.
+    pub fn solution(&self) -> Result<&Solution> {
+        Ok(&self.solved()?.solution)
     }
 
-    /// The summaries of the tasks, in order; `None` once compact memory has folded them, or while some
-    /// lie in a file ([`Learner::away`]).
-    pub fn summaries(&self) -> Option<&[Summary]> {
-        self.memory.as_ref().map_or(Some(&[]), Memory::summaries)
+    /// Whether the solution has been made.
+    pub fn is_solved(&self) -> bool {
+        self.solved.get().is_some()
     }
 
-    /// All summaries, or why they are not at hand.
-    pub(crate) fn every_summary(&self, operation: &'static str) -> Result<&[Summary]> {
-        self.summaries().ok_or_else(|| match self.away() {
-            0 => Error::Unsupported {
-                operation,
-                reason: "compact memory has merged the tasks; use the ledger".to_owned(),
-            },
-            missing => Error::Away { operation, missing },
+    fn solved(&self) -> Result<&Solved> {
+        self.solved.get_or_try(|| {
+            let pool = self.pool()?;
+            self.problem.method().solve(&self.solve_input(pool)?)
         })
     }
 
-    /// The summary of one task.
+    fn solve_input<'a>(&'a self, pool: &'a Pool) -> Result<SolveInput<'a>> {
+        let tasks = if self.settings.ridge == Ridge::LeaveOneTaskOut && self.records.len() > 1 {
+            let summaries = self.every_summary("choosing the ridge by leaving tasks out")?;
+            Some(summaries.into_iter().zip(self.shares()?).collect())
+        } else {
+            None
+        };
+        Ok(SolveInput {
+            context: self.context()?,
+            pool,
+            effective: self.effective_samples()?,
+            tasks,
+            tables: self.tables(),
+        })
+    }
+
+    fn tables(&self) -> Vec<&crate::problem::CalibrationTable> {
+        self.records.iter().filter_map(|record| record.head.calibration.as_ref()).collect()
+    }
+
+    /// What tasks are summarized under, once the design is fixed.
+    fn context(&self) -> Result<TaskContext<'_>> {
+        let design = self.design.as_ref().ok_or(Error::NotLearned)?;
+        Ok(self.context_with(design))
+    }
+
+    /// What tasks are summarized under with this design, which is the learner's own or will be.
+    pub fn context_with<'a>(&'a self, design: &'a Design) -> TaskContext<'a> {
+        let (problem, settings, outputs) = (&self.problem, &self.settings, &self.outputs);
+        TaskContext { problem, settings, design, outputs }
+    }
+
+    /// The pool of all tasks: `Σ (u_t/n_t) task_t` under the present preference.
     ///
     /// # Errors
-    /// When there is no such task, or compact memory has folded it.
-    pub fn summary(&self, name: &str) -> Result<&Summary> {
+    /// When nothing has been learned, or sums leave the range of double precision.
+    pub fn pool(&self) -> Result<&Pool> {
+        Ok(self.shared_pool()?)
+    }
+
+    fn shared_pool(&self) -> Result<&Arc<Pool>> {
+        self.pooled.get_or_try(|| self.make_pool())
+    }
+
+    fn make_pool(&self) -> Result<Arc<Pool>> {
+        let (m, p) = self.shape()?;
+        let pooled = |base: Option<&Arc<Pool>>, first: usize, tasks: &[&TaskSummary]| {
+            if let (Some(base), [], true) =
+                (base, tasks, base.is_some_and(|b| shape_of(b) == (m, p)))
+            {
+                return Ok(base.clone());
+            }
+            let shares = self.arriving_shares(first)?;
+            let parts: Vec<Part<'_>> = tasks
+                .iter()
+                .zip(&shares)
+                .map(|(task, share)| Part { task, share: *share })
+                .collect();
+            let fade = self.settings.prefer.fade(tasks.len());
+            let base = base.map(|pool| (&**pool, fade));
+            Ok::<_, Error>(Arc::new(Pool::with_tasks(base, (m, p), &parts)?))
+        };
+        match &self.memory {
+            Memory::Empty => Err(Error::NotLearned),
+            Memory::Ledger { summaries, base, pooled: done } => {
+                let waiting = loaded(&summaries[*done..], "pooling the tasks")?;
+                pooled(base.as_ref(), *done, &waiting)
+            }
+            Memory::Held(held) => {
+                pooled(None, 0, &held.iter().map(|task| &**task).collect::<Vec<_>>())
+            }
+            Memory::Folded { base, waiting } => {
+                let first = self.records.len() - waiting.len();
+                let waiting: Vec<&TaskSummary> = waiting.iter().map(|task| &**task).collect();
+                pooled(Some(base), first, &waiting)
+            }
+        }
+    }
+
+    /// Weights of the tasks from `first` on.
+    fn arriving_shares(&self, first: usize) -> Result<Vec<f64>> {
+        if first == 0 {
+            return self.shares();
+        }
+        let count = self.records.len();
+        self.records[first..]
+            .iter()
+            .enumerate()
+            .map(|(t, record)| {
+                let arrival = self.settings.prefer.arrival(record.head.samples, record.weight);
+                let (share, _) = arrival.ok_or_else(chosen_weights)?;
+                Ok(share * self.settings.prefer.fade(count - 1 - first - t))
+            })
+            .collect()
+    }
+
+    /// Design columns and columns of parameters.
+    fn shape(&self) -> Result<(usize, usize)> {
+        let design = self.design.as_ref().ok_or(Error::NotLearned)?;
+        Ok((design.width(), self.problem.method().columns(&self.outputs)))
+    }
+
+    fn shares(&self) -> Result<Vec<f64>> {
+        self.settings.prefer.shares(&self.weighed())
+    }
+
+    fn weighed(&self) -> Vec<Weighed<'_>> {
+        weighed(&self.records)
+    }
+
+    /// The summaries of the tasks over all columns, in order; `None` once compact memory has folded them, or while some are
+    /// in a file ([`Learner::unloaded`]).
+    pub fn summaries(&self) -> Option<Vec<Cow<'_, Summary>>> {
+        self.every_summary("this").ok()
+    }
+
+    /// All summaries over all columns, or why they are not available.
+    pub(crate) fn every_summary(&self, operation: &'static str) -> Result<Vec<Cow<'_, Summary>>> {
+        if matches!(self.memory, Memory::Empty) {
+            return Ok(Vec::new());
+        }
+        let (m, p) = self.shape()?;
+        self.every_task(operation)?.iter().map(|task| task.widened(m, p)).collect()
+    }
+
+    /// All task summaries, or why they are not available.
+    pub(crate) fn every_task(&self, operation: &'static str) -> Result<Vec<&Arc<TaskSummary>>> {
+        match &self.memory {
+            Memory::Empty => Ok(Vec::new()),
+            Memory::Ledger { summaries, .. } => {
+                let missing = self.memory.unloaded();
+                if missing > 0 {
+                    return Err(Error::Unloaded { operation, missing });
+                }
+                Ok(summaries.iter().flatten().collect())
+            }
+            Memory::Held(held) => Ok(held.iter().collect()),
+            Memory::Folded { .. } => Err(Error::Unsupported {
+                operation,
+                reason: "compact memory has merged the tasks; use the ledger".to_owned(),
+            }),
+        }
+    }
+
+    /// The task summary of one task.
+    ///
+    /// # Errors
+    /// When there is no such task, compact memory has folded it, or it is still in a file.
+    pub fn task_summary(&self, name: &str) -> Result<&Arc<TaskSummary>> {
         let at = self.position(name)?;
-        Ok(&self.every_summary("looking at a single task")?[at])
+        self.task_summary_at(at).ok_or_else(|| match &self.memory {
+            Memory::Ledger { .. } => {
+                Error::Unloaded { operation: "looking at a single task", missing: 1 }
+            }
+            _ => Error::Unsupported {
+                operation: "looking at a single task",
+                reason: "compact memory has merged the tasks; use the ledger".to_owned(),
+            },
+        })
     }
 
-    /// Learns a task.
+    /// The task summary at a position, where it is in memory.
+    pub fn task_summary_at(&self, at: usize) -> Option<&Arc<TaskSummary>> {
+        match &self.memory {
+            Memory::Ledger { summaries, .. } => summaries.get(at)?.as_ref(),
+            Memory::Held(held) => held.get(at),
+            Memory::Folded { waiting, .. } => {
+                let first = self.records.len() - waiting.len();
+                at.checked_sub(first).and_then(|i| waiting.get(i))
+            }
+            Memory::Empty => None,
+        }
+    }
+
+    /// Learns a task of which all rows are in memory; `weight` is that of the task as a whole.
     ///
     /// # Errors
-    /// On bad input (see [`Error`]); the learner is then what it was.
-    pub fn learn(&mut self, name: &str, x: Rows<'_>, y: Rows<'_>) -> Result<&Model> {
-        self.learn_weighted(name, x, y, None, 1.0)
+    /// On bad input (see [`Error`]); the learner is then unchanged.
+    pub fn learn(&mut self, name: &str, rows: TaskRows<'_>, weight: f64) -> Result<()> {
+        self.check_new(name, weight)?;
+        if rows.is_empty() {
+            return Err(Error::Empty { what: "the task" });
+        }
+        let design = self.design_for(&rows.x)?;
+        let draft = {
+            let mut passes = InMemory::new(self.context_with(&design), rows)?;
+            let first = passes.run(&self.problem.first_pass())?;
+            self.fit(&design, first, &mut passes, weight)?
+        };
+        self.insert(name, &design, draft, weight)
     }
 
-    /// Learns a task with sample weights and a weight for the task as a whole.
+    /// Fits a task under a design, given the answer to its first pass and an executor for more.
+    ///
+    /// # Errors
+    /// When a row is invalid, or the task does not go with those before it.
+    pub fn fit(
+        &self,
+        design: &Design,
+        first: Partial,
+        passes: &mut dyn Passes,
+        weight: f64,
+    ) -> Result<Draft> {
+        self.problem.method().fit(&self.context_with(design), &self.past(weight)?, first, passes)
+    }
+
+    /// What a fit may know of the tasks before it.
+    fn past(&self, weight: f64) -> Result<Past> {
+        let wanted = self.problem.method().needs_past() && !self.records.is_empty();
+        let pool = if wanted { Some(self.shared_pool()?.clone()) } else { None };
+        let start = self.solved.get().map(|solved| solved.solution.theta.clone());
+        Ok(Past { pool, start, weight, generation: self.generation })
+    }
+
+    /// What would be kept of these rows: to send elsewhere, or to unlearn with. Not before the design is fixed.
     ///
     /// # Errors
     /// As [`Learner::learn`].
-    pub fn learn_weighted(
-        &mut self,
-        name: &str,
-        x: Rows<'_>,
-        y: Rows<'_>,
-        sample_weights: Option<&[f64]>,
-        weight: f64,
-    ) -> Result<&Model> {
-        self.admit(name, weight)?;
-        let design = self.design_for(&x)?;
-        if self.loss.exact() {
-            let mut summarizer = self.summarizer(&design, y.width())?;
-            summarizer.add(x, y, sample_weights)?;
-            let summary = summarizer.finish()?;
-            let least = summary.min_loss();
-            return self.absorb(name, design, summary, least, weight);
+    pub fn summarize(&self, rows: TaskRows<'_>) -> Result<TaskSummary> {
+        let design = self.design.as_ref().ok_or(Error::NotLearned)?;
+        let mut passes = InMemory::new(self.context_with(design), rows)?;
+        let first = passes.run(&self.problem.first_pass())?;
+        let draft = self.fit(design, first, &mut passes, 1.0)?;
+        let known = self.problem.method().outputs_with(&self.outputs, &draft.summary)?;
+        match (known.classes(), self.outputs.classes()) {
+            (Some(with), Some(before)) if with.len() > before.len() => Err(Error::UnknownClass {
+                label: with.by_place()[before.len()].clone(),
+                row: 0,
+                known: listing(before.names().iter().map(String::as_str)),
+            }),
+            (Some(classes), _) => draft.summary.aligned(classes),
+            _ => Ok(draft.summary),
         }
-        if x.is_empty() {
-            return Err(Error::Empty { what: "the task" });
-        }
-        let task = TaskRows { x, y, weights: sample_weights };
-        let own =
-            minimize(&*self.loss, &design, task, self.fixed_penalty()?, self.settings.threads)?;
-        // The task's least loss, less what a penalised and inexact minimizer may have missed: the bound's
-        // own minimum is a lower bound on nothing, so the true value at the minimizer, reduced by the
-        // penalty it paid, is what the forgetting bound is measured from.
-        let least = (own.bound.value - self.penalty_at(&own.model.theta)).max(0.0);
-        self.absorb(name, design, own.bound.summary, least, weight)
     }
 
-    /// Starts summarizing a task that arrives in chunks; `first` fixes the basis if nothing has yet.
-    ///
-    /// Give the summarizer back to [`Learner::learn_stream`] when all rows are in. Until then the learner
-    /// is what it was.
+    /// Puts a fitted task into memory. `design` fixes the learner's own if nothing has yet, or is the learner's own with inputs
+    /// added at the end.
     ///
     /// # Errors
-    /// When `first` does not have the columns the learner expects, or the loss needs all rows at once.
-    pub fn begin(&self, first: &Rows<'_>, targets: usize) -> Result<Summarizer> {
-        if !self.loss.exact() {
+    /// When the name is taken, the task does not go with those before it, or memory has changed since it was fitted.
+    pub fn insert(
+        &mut self,
+        name: &str,
+        design: &Design,
+        draft: impl Into<Draft>,
+        weight: f64,
+    ) -> Result<()> {
+        let Draft { summary, settled, built_on } = draft.into();
+        self.check_new(name, weight)?;
+        if built_on.is_some_and(|generation| generation != self.generation) {
             return Err(Error::Unsupported {
-                operation: "learning in chunks",
+                operation: "inserting this task",
+                reason: "it was fitted with a memory that has changed since; fit it again"
+                    .to_owned(),
+            });
+        }
+        let widened = self.check_design(design)?;
+        if !(summary.quadratic.is_finite() && summary.head.samples > 0.0) {
+            return Err(Error::Bytes { reason: "it holds numbers that are not finite".to_owned() });
+        }
+        if summary.quadratic.width() != design.width() {
+            return Err(shape("the summary", "columns", design.width(), summary.quadratic.width()));
+        }
+        if self.settings.prefer.arrival(summary.head.samples, weight).is_none() {
+            return Err(chosen_weights());
+        }
+        let problem = settled.as_ref().unwrap_or(&self.problem);
+        if problem.exactness() != Exactness::Exact && summary.head.exactness == Exactness::Exact {
+            return Err(Error::Unsupported {
+                operation: "learning this summary",
                 reason: format!(
-                    "the {} loss looks at a task's rows several times",
-                    self.loss.name()
+                    "it holds sums of squares, and {problem} looks at the rows of a task several times; give the rows"
                 ),
             });
         }
-        self.summarizer(&self.design_for(first)?, targets)
-    }
-
-    /// Learns a task that was begun by [`Learner::begin`] and has arrived in chunks since.
-    ///
-    /// # Errors
-    /// As [`Learner::learn`]; also when the design was fixed otherwise in the meantime.
-    pub fn learn_stream(
-        &mut self,
-        name: &str,
-        summarizer: Summarizer,
-        weight: f64,
-    ) -> Result<&Model> {
-        self.admit(name, weight)?;
-        let design = summarizer.design().clone();
-        self.learn_summarized(name, design, summarizer.finish()?, weight)
-    }
-
-    /// Learns a task from a summary made under `design`, which fixes the learner's own if nothing has yet.
-    ///
-    /// # Errors
-    /// As [`Learner::learn_stream`].
-    pub fn learn_summarized(
-        &mut self,
-        name: &str,
-        design: Design,
-        summary: Summary,
-        weight: f64,
-    ) -> Result<&Model> {
-        self.admit(name, weight)?;
-        self.check_design(&design)?;
-        if summary.n() <= 0.0 {
-            return Err(Error::Empty { what: "the summary" });
-        }
-        let least = summary.min_loss();
-        self.absorb(name, design, summary, least, weight)
-    }
-
-    /// Learns a task that was summarized elsewhere under the same design.
-    ///
-    /// # Errors
-    /// As [`Learner::learn`]; also before any design is fixed.
-    pub fn learn_summary(&mut self, name: &str, summary: Summary, weight: f64) -> Result<&Model> {
-        self.admit(name, weight)?;
-        let Some(design) = self.design.clone() else {
-            return Err(Error::Unsupported {
-                operation: "learning a summary first",
-                reason: "the basis is not fixed yet; learn a task with rows first".to_owned(),
-            });
+        let outputs = problem.method().outputs_with(&self.outputs, &summary)?;
+        let summary = match outputs.classes() {
+            Some(classes) => summary.aligned(classes)?,
+            None => summary,
         };
-        self.learn_summarized(name, design, summary, weight)
-    }
-
-    /// Predicts: one row of targets for each row of inputs, end to end.
-    ///
-    /// # Errors
-    /// When nothing has been learned, or the inputs have other columns.
-    pub fn predict(&self, x: Rows<'_>) -> Result<Vec<f64>> {
-        let theta = &self.model()?.theta;
-        let rows = self.design_rows(x)?;
-        let m = theta.width();
-        let mut out = Vec::with_capacity(x.len() * theta.targets());
-        for row in rows.chunks_exact(m) {
-            out.extend((0..theta.targets()).map(|k| dot(row, theta.column(k))));
+        let columns = problem.method().columns(&outputs);
+        if summary.quadratic.targets() > columns {
+            return Err(shape("the task", "targets", columns, summary.quadratic.targets()));
         }
-        Ok(out)
-    }
-
-    /// The inputs as rows of the design: basis and intercept applied.
-    ///
-    /// # Errors
-    /// When nothing has been learned, or the inputs have other columns or values the basis refuses.
-    pub fn design_rows(&self, x: Rows<'_>) -> Result<Vec<f64>> {
-        let design = self.design.as_ref().ok_or(Error::NotLearned)?;
-        check_width(design, &x)?;
-        if let Some((row, column, value)) = x.first_not_finite() {
-            return Err(Error::NotFinite { what: "feature", row: row as u64, column, value });
+        // Nothing can fail from here on.
+        if let Some(problem) = settled {
+            self.problem = problem;
         }
-        let m = design.width();
-        let mut rows = vec![0.0; x.len() * m];
-        design.write(&x, 0, &mut rows, m, None)?;
-        Ok(rows)
-    }
-
-    /// The pooled summary the current model is solved from; its `n` is `Σ u_t`.
-    ///
-    /// # Errors
-    /// When nothing has been learned.
-    pub fn pooled(&self) -> Result<Summary> {
-        Ok(self.pool()?.summary)
-    }
-
-    /// Solves again what is in memory.
-    pub(crate) fn resolve(&mut self) -> Result<()> {
-        if self.memory.is_some() {
-            self.model = Some(self.solve_pool(&self.pool()?)?);
+        self.settle();
+        self.outputs = outputs;
+        if widened || self.design.is_none() {
+            self.design = Some(design.clone());
         }
+        self.index.insert(name.to_owned(), self.records.len());
+        self.records.push(TaskRecord::of(name, weight, &summary));
+        self.remember(Arc::new(summary));
+        self.generation += 1;
         Ok(())
+    }
+
+    /// Learns a task summarized elsewhere under the learner's design; the first one may bring the design of the linear basis.
+    ///
+    /// # Errors
+    /// As [`Learner::insert`].
+    pub fn insert_summary(&mut self, name: &str, summary: TaskSummary, weight: f64) -> Result<()> {
+        let design = match &self.design {
+            Some(design) => design.clone(),
+            None if self.settings.basis == crate::basis::Basis::default() => {
+                let inputs = summary.quadratic.width() - usize::from(self.settings.intercept);
+                Design::new(self.settings.basis.fix(&[], inputs)?, self.settings.intercept)
+            }
+            None => {
+                return Err(Error::Unsupported {
+                    operation: "learning a summary first",
+                    reason: "the basis is not fixed yet; learn a task with rows first".to_owned(),
+                });
+            }
+        };
+        self.insert(name, &design, summary, weight)
+    }
+
+    /// Adds a summary to memory, which folds where it has become too large to hold.
+    fn remember(&mut self, task: Arc<TaskSummary>) {
+        self.memory = match (std::mem::take(&mut self.memory), self.settings.memory) {
+            (Memory::Empty, MemoryKind::Ledger) => {
+                Memory::Ledger { summaries: vec![Some(task)], base: None, pooled: 0 }
+            }
+            (Memory::Ledger { mut summaries, base, pooled }, _) => {
+                summaries.push(Some(task));
+                Memory::Ledger { summaries, base, pooled }
+            }
+            (Memory::Empty, MemoryKind::Compact) => Memory::Held(vec![task]),
+            (Memory::Held(mut held), _) => {
+                held.push(task);
+                Memory::Held(held)
+            }
+            (Memory::Folded { base, mut waiting }, _) => {
+                waiting.push(task);
+                Memory::Folded { base, waiting }
+            }
+        };
+        self.fold();
+    }
+
+    /// Folds compact memory where the summaries it holds have outgrown one triangle.
+    fn fold(&mut self) {
+        let Ok((m, p)) = self.shape() else { return };
+        let full = |tasks: &[Arc<TaskSummary>]| {
+            let numbers: usize = tasks.iter().map(|task| task.quadratic.numbers()).sum();
+            !worth_holding(numbers, m, p)
+        };
+        let fold = match &self.memory {
+            Memory::Held(held) => full(held),
+            Memory::Folded { waiting, .. } => full(waiting),
+            Memory::Empty | Memory::Ledger { .. } => false,
+        };
+        // Where sums leave the range of double precision the summaries stay, and asking for the solution reports it.
+        if fold && let Ok(pool) = self.make_pool() {
+            self.memory = Memory::Folded { base: pool.clone(), waiting: Vec::new() };
+            self.pooled = Lazy::made(pool);
+        }
+    }
+
+    /// Keeps the pool that has been made, and forgets the solution: something is about to change.
+    fn settle(&mut self) {
+        self.solved = Lazy::default();
+        let Some(pool) = self.pooled.take() else { return };
+        match &mut self.memory {
+            Memory::Ledger { summaries, base, pooled } => {
+                *pooled = summaries.len();
+                *base = Some(pool);
+            }
+            Memory::Folded { base, waiting } => {
+                waiting.clear();
+                *base = pool;
+            }
+            Memory::Held(_) | Memory::Empty => {}
+        }
+    }
+
+    /// Forgets pool and solution, to be made again from the summaries.
+    fn unsettle(&mut self) {
+        self.solved = Lazy::default();
+        self.pooled = Lazy::default();
+        if let Memory::Ledger { base, pooled, .. } = &mut self.memory {
+            *base = None;
+            *pooled = 0;
+        }
+        self.generation += 1;
+    }
+
+    /// Gives the memory a pool that was made elsewhere from the same tasks.
+    pub(crate) fn adopt_pool(&mut self, pool: Arc<Pool>) {
+        self.solved = Lazy::default();
+        self.pooled = Lazy::made(pool);
     }
 
     fn position(&self, name: &str) -> Result<usize> {
@@ -363,12 +615,11 @@ impl Learner {
         })
     }
 
-    /// Whether there is a task of this name.
-    pub fn contains(&self, name: &str) -> bool {
-        self.index.contains_key(name)
-    }
-
-    pub(crate) fn admit(&self, name: &str, weight: f64) -> Result<()> {
+    /// Refuses a name that is taken and a weight that is not positive.
+    ///
+    /// # Errors
+    /// As said.
+    pub fn check_new(&self, name: &str, weight: f64) -> Result<()> {
         if self.contains(name) {
             return Err(Error::DuplicateTask { name: name.to_owned() });
         }
@@ -382,15 +633,18 @@ impl Learner {
         Ok(())
     }
 
-    pub(crate) fn check_design(&self, design: &Design) -> Result<()> {
-        if self.design.as_ref().is_none_or(|d| d == design) {
-            return Ok(());
+    /// Whether `design` is the learner's own with inputs added; an error where it is another.
+    fn check_design(&self, design: &Design) -> Result<bool> {
+        match &self.design {
+            None => Ok(false),
+            Some(own) if own == design => Ok(false),
+            Some(own) if own.extends_to(design) => Ok(true),
+            Some(_) => Err(Error::Mismatch {
+                what: "what the basis was fixed to by its first rows",
+                left: "in the learner".to_owned(),
+                right: "in the task; summarize it again".to_owned(),
+            }),
         }
-        Err(Error::Mismatch {
-            what: "what the basis was fixed to by its first rows",
-            left: "in the learner".to_owned(),
-            right: "in the stream; begin it again".to_owned(),
-        })
     }
 
     /// The design, or the one that these first rows of the first task would fix.
@@ -417,27 +671,76 @@ impl Learner {
         Ok(Design::new(map, self.settings.intercept))
     }
 
-    fn summarizer(&self, design: &Design, targets: usize) -> Result<Summarizer> {
-        if self.targets != 0 && targets != self.targets {
-            return Err(shape("the target table", "columns", self.targets, targets));
+    /// Fixes the design before the first task: what clients of a federation agree on.
+    ///
+    /// # Errors
+    /// When something has been learned, or the design is not the one the settings ask for.
+    pub fn fix_design(&mut self, design: Design) -> Result<()> {
+        if !self.records.is_empty() {
+            return Err(Error::Unsupported {
+                operation: "fixing the design",
+                reason: "something has been learned already; begin with an empty model".to_owned(),
+            });
         }
-        let summarizer = Summarizer::new(design.clone(), targets, self.settings.accumulator)?;
-        Ok(summarizer.threads(self.settings.threads))
+        if design.map().basis() != &self.settings.basis
+            || design.intercept() != self.settings.intercept
+        {
+            return Err(Error::State {
+                reason: "the design is not the one the settings ask for".to_owned(),
+            });
+        }
+        self.design = Some(design);
+        Ok(())
     }
 
-    fn fixed_penalty(&self) -> Result<Penalty> {
-        match self.settings.ridge {
-            Ridge::Fixed(x) => Penalty::new(x, self.settings.standardize),
-            _ => Err(Error::NotLearned),
+    /// Names all classes before the first task.
+    ///
+    /// # Errors
+    /// When something has been learned, or the problem is one of values.
+    pub fn fix_classes(&mut self, names: Vec<String>) -> Result<()> {
+        if !self.records.is_empty() {
+            return Err(Error::Unsupported {
+                operation: "naming the classes",
+                reason: "something has been learned already; begin with an empty model".to_owned(),
+            });
         }
+        self.problem = self.problem.clone().with_classes(names)?;
+        self.outputs = self.problem.method().outputs();
+        Ok(())
     }
+}
 
-    /// `(λ/2)‖θ‖²` without the intercept.
-    fn penalty_at(&self, theta: &Theta) -> f64 {
-        let Ridge::Fixed(x) = self.settings.ridge else { return 0.0 };
-        let first = usize::from(self.settings.intercept);
-        let squares = |k: usize| theta.column(k)[first..].iter().map(|v| v * v).sum::<f64>();
-        x / 2.0 * (0..theta.targets()).map(squares).sum::<f64>()
+fn shape_of(pool: &Pool) -> (usize, usize) {
+    (pool.quadratic.width(), pool.quadratic.targets())
+}
+
+fn loaded<'a>(
+    summaries: &'a [Option<Arc<TaskSummary>>],
+    operation: &'static str,
+) -> Result<Vec<&'a TaskSummary>> {
+    let missing = summaries.iter().filter(|s| s.is_none()).count();
+    if missing > 0 {
+        return Err(Error::Unloaded { operation, missing });
+    }
+    Ok(summaries.iter().flatten().map(|task| &**task).collect())
+}
+
+fn weighed(records: &[TaskRecord]) -> Vec<Weighed<'_>> {
+    let one = |record: &'_ TaskRecord| (record.head.samples, record.weight);
+    records
+        .iter()
+        .map(|record| {
+            let (samples, weight) = one(record);
+            Weighed { name: &record.name, samples, weight }
+        })
+        .collect()
+}
+
+fn chosen_weights() -> Error {
+    Error::Preference {
+        reason: "the weights were chosen task by task, so a new task has none; prefer samples, equal or decay before \
+                 learning on"
+            .to_owned(),
     }
 }
 

@@ -12,11 +12,10 @@ use faer::Mat;
 use faer::linalg::solvers::Solve as _;
 
 use super::{check, scalarized};
-use crate::classify::Classifier;
 use crate::error::{Error, Result, listing};
-use crate::learner::{Learner, Preference, TaskReport};
+use crate::learner::{Learner, TaskReport};
 use crate::pareto::Chosen;
-use crate::solve::Model;
+use crate::settings::Preference;
 use crate::summary::Summary;
 
 /// Weight that a budgeted task without any begins with, beside a sum of one.
@@ -57,100 +56,52 @@ impl Learner {
     /// keep their proportions. The ridge is chosen as ever, and what [`Learner::tasks`] reports afterwards is within the budgets; for
     /// a loss that is only bounded, the bound is. Where it is so already, nothing changes.
     ///
-    /// Cost: one [`Learner::prefer`] for every trial, some ten to thirty for each budget.
+    /// Cost: one solution for every trial, some ten to thirty for each budget.
     ///
     /// # Errors
     /// [`Error::Infeasible`] with the least the tasks can lose, when no such weights were found; when a budget is negative, a
     /// task is unknown or named twice, or compact memory has folded the tasks. The learner is then unchanged.
-    pub fn prefer_budgets(&mut self, budgets: &[(String, f64)]) -> Result<&Model> {
-        keep(self, budgets)?;
-        self.model()
-    }
-}
-
-impl Classifier {
-    /// As [`Learner::prefer_budgets`], on the forgetting that [`Classifier::tasks`] reports.
-    ///
-    /// # Errors
-    /// As [`Learner::prefer_budgets`].
     pub fn prefer_budgets(&mut self, budgets: &[(String, f64)]) -> Result<()> {
-        keep(self, budgets)
+        self.solution()?;
+        self.every_task("a budget")?;
+        let names: Vec<String> = self.names().map(str::to_owned).collect();
+        let places = budgets
+            .iter()
+            .map(|(name, epsilon)| match names.iter().position(|known| known == name) {
+                Some(task) => Ok((task, *epsilon)),
+                None => {
+                    Err(Error::UnknownTask { name: name.clone(), known: listing(self.names()) })
+                }
+            })
+            .collect::<Result<Vec<_>>>()?;
+        check_budgets(&places, names.len(), &|task| format!("`{}`", names[task]))?;
+        let lost = |reports: &[TaskReport]| -> Vec<f64> {
+            let one =
+                |report: &TaskReport| report.forgetting.or(report.bound).unwrap_or(f64::INFINITY);
+            places.iter().map(|(task, _)| one(&reports[*task])).collect()
+        };
+        let present = self.tasks()?;
+        if lost(&present).iter().zip(&places).all(|(lost, (_, epsilon))| lost <= epsilon) {
+            return Ok(());
+        }
+        let alpha: Vec<f64> = present.iter().map(|report| report.weight).collect();
+        let chosen = |weights: &[f64]| {
+            Preference::Chosen(names.iter().cloned().zip(weights.iter().copied()).collect())
+        };
+        let mut trial = self.clone();
+        let search = Search {
+            alpha: &alpha,
+            budgets: &places,
+            lost: |weights: &[f64]| {
+                trial.prefer(chosen(weights))?;
+                Ok(lost(&trial.tasks()?))
+            },
+        };
+        let weights = search.run()?.map_err(|least| {
+            refusal(budgets.iter().map(|(n, e)| (format!("`{n}`"), *e)), &least)
+        })?;
+        self.prefer(chosen(&weights))
     }
-}
-
-/// What tasks can be weighed anew in.
-trait Weighable: Clone {
-    fn learner(&self) -> &Learner;
-    fn reports(&self) -> Result<Vec<TaskReport>>;
-    fn weigh(&mut self, preference: Preference) -> Result<()>;
-}
-
-impl Weighable for Learner {
-    fn learner(&self) -> &Learner {
-        self
-    }
-
-    fn reports(&self) -> Result<Vec<TaskReport>> {
-        self.tasks()
-    }
-
-    fn weigh(&mut self, preference: Preference) -> Result<()> {
-        self.prefer(preference).map(|_| ())
-    }
-}
-
-impl Weighable for Classifier {
-    fn learner(&self) -> &Learner {
-        self.learner()
-    }
-
-    fn reports(&self) -> Result<Vec<TaskReport>> {
-        Ok(self.tasks()?.into_iter().map(|task| task.report).collect())
-    }
-
-    fn weigh(&mut self, preference: Preference) -> Result<()> {
-        self.prefer(preference)
-    }
-}
-
-fn keep(model: &mut impl Weighable, budgets: &[(String, f64)]) -> Result<()> {
-    let learner = model.learner();
-    learner.model()?;
-    learner.every_summary("a budget")?;
-    let names: Vec<String> = learner.names().map(str::to_owned).collect();
-    let places = budgets
-        .iter()
-        .map(|(name, epsilon)| match names.iter().position(|known| known == name) {
-            Some(task) => Ok((task, *epsilon)),
-            None => Err(Error::UnknownTask { name: name.clone(), known: listing(learner.names()) }),
-        })
-        .collect::<Result<Vec<_>>>()?;
-    check_budgets(&places, names.len(), &|task| format!("`{}`", names[task]))?;
-    let lost = |reports: &[TaskReport]| -> Vec<f64> {
-        let one = |report: &TaskReport| report.forgetting.or(report.bound).unwrap_or(f64::INFINITY);
-        places.iter().map(|(task, _)| one(&reports[*task])).collect()
-    };
-    let present = model.reports()?;
-    if lost(&present).iter().zip(&places).all(|(lost, (_, epsilon))| lost <= epsilon) {
-        return Ok(());
-    }
-    let alpha: Vec<f64> = present.iter().map(|report| report.weight).collect();
-    let chosen = |weights: &[f64]| {
-        Preference::Chosen(names.iter().cloned().zip(weights.iter().copied()).collect())
-    };
-    let mut trial = model.clone();
-    let search = Search {
-        alpha: &alpha,
-        budgets: &places,
-        lost: |weights: &[f64]| {
-            trial.weigh(chosen(weights))?;
-            Ok(lost(&trial.reports()?))
-        },
-    };
-    let weights = search
-        .run()?
-        .map_err(|least| refusal(budgets.iter().map(|(n, e)| (format!("`{n}`"), *e)), &least))?;
-    model.weigh(chosen(&weights))
 }
 
 fn check_budgets(

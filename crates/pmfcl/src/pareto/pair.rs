@@ -358,14 +358,8 @@ fn common_directions(qa: &Mat<f64>, qb: &Mat<f64>) -> Result<Mat<f64>> {
 fn coordinates(whole: &Summary, part: &Summary) -> Mat<f64> {
     let pivots: Vec<usize> = whole.pivots().collect();
     let r = pivots.len();
-    let lower = Mat::from_fn(r, r, |i, q| {
-        let (start, row, _) = whole.row(q);
-        if pivots[i] >= start { row[pivots[i] - start] } else { 0.0 }
-    });
-    let mut rows = Mat::from_fn(r, part.rank(), |q, i| {
-        let (start, row, _) = part.row(i);
-        if pivots[q] >= start { row[pivots[q] - start] } else { 0.0 }
-    });
+    let lower = Mat::from_fn(r, r, |i, q| whole.entry(q, pivots[i]));
+    let mut rows = Mat::from_fn(r, part.rank(), |q, i| part.entry(i, pivots[q]));
     lower.solve_lower_triangular_in_place(rows.as_mut());
     rows.transpose().to_owned()
 }

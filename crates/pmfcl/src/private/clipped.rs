@@ -4,9 +4,9 @@ use faer::{Mat, Side};
 
 use super::Bounds;
 use super::bounds::MARGIN;
+use crate::basis::Design;
 use crate::error::{Error, Result};
 use crate::rows::Rows;
-use crate::summary::Design;
 
 /// Rounding sums to the grid of the noise adds at most this share to a sensitivity.
 const COARSE: f64 = 1.0 / 256.0;

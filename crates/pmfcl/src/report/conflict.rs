@@ -14,11 +14,13 @@
 //! The test takes equal, independent, normal noise, and a sample weight for that many copies of its row. Where it
 //! says nothing, [`ChowTest::missing`] says why.
 
+use std::borrow::Cow;
+
 use crate::error::{Error, Result};
 use crate::learner::{Learner, TaskReport};
-use crate::report::MissingReason;
 use crate::report::distributions::fisher_survival;
 use crate::report::inference::Covariance;
+use crate::report::{MissingReason, SampleWeights};
 use crate::solve::{Penalty, solve};
 use crate::summary::{Accumulator, Summary, pool};
 
@@ -51,14 +53,16 @@ pub fn chow<'a>(
 ) -> Result<Vec<ChowTest>> {
     let tasks: Vec<&Summary> = tasks.collect();
     let missing = MissingReason::of_weights(tasks.iter().copied());
-    compare(&tasks, accumulator, missing)
+    let rows = tasks.iter().map(|task| task.n()).sum();
+    compare(&tasks, accumulator, missing, rows)
 }
 
-/// Chow's test, unless there is a reason against any p-value.
+/// Chow's test of tasks of so many rows, unless there is a reason against any p-value.
 fn compare(
     tasks: &[&Summary],
     accumulator: Accumulator,
     missing: Option<MissingReason>,
+    rows: f64,
 ) -> Result<Vec<ChowTest>> {
     let first = tasks.first().ok_or(Error::NotLearned)?;
     if tasks.len() < 2 {
@@ -71,7 +75,7 @@ fn compare(
     let ranks: usize = tasks.iter().map(|s| s.rank()).sum();
     let samples = pooled.n();
     let above = (ranks - pooled.rank()) as f64;
-    let below = samples - ranks as f64;
+    let below = rows - ranks as f64;
     let mut rounding = vec![0.0; first.targets()];
     for task in tasks {
         let own = solve(task, false, Penalty::NONE, None)?.theta;
@@ -139,21 +143,41 @@ pub struct ConflictMatrix {
 /// # Errors
 /// Without per-task summaries.
 pub fn matrix(learner: &Learner) -> Result<ConflictMatrix> {
+    matrix_with_weights(learner, SampleWeights::Copies)
+}
+
+/// The same where sample weights are copies of rows or precisions, as is said.
+///
+/// # Errors
+/// As [`matrix`].
+pub fn matrix_with_weights(learner: &Learner, weights: SampleWeights) -> Result<ConflictMatrix> {
     let tasks = per_task(learner)?;
     let count = tasks.len();
     let mut forgetting = vec![vec![0.0; count]; count];
     let mut p_value = vec![vec![None; count]; count];
     let mut missing = vec![vec![None; count]; count];
-    let bounds = (!learner.is_exact()).then_some(MissingReason::Bounds);
+    let precise = weights == SampleWeights::Precision;
+    let general = if precise || !learner.is_exact() {
+        MissingReason::of_learner(learner, weights)
+    } else {
+        None
+    };
+    let rows = |t: usize| match learner.records()[t].head.rows {
+        Some(rows) if precise => rows as f64,
+        _ => tasks[t].n(),
+    };
     for i in 0..count {
         for j in i + 1..count {
             let both = tasks[i].merge(&tasks[j])?;
             let model = solve(&both, learner.settings().intercept, Penalty::NONE, None)?;
             forgetting[i][j] = tasks[i].forgetting(&model.theta)?;
             forgetting[j][i] = tasks[j].forgetting(&model.theta)?;
-            let pair = [&tasks[i], &tasks[j]];
-            let reason = bounds.or_else(|| MissingReason::of_weights(pair.into_iter()));
-            let p = smallest_p(&compare(&pair, learner.settings().accumulator, reason)?);
+            let pair = [&*tasks[i], &*tasks[j]];
+            let reason = general.or_else(|| {
+                if precise { None } else { MissingReason::of_weights(pair.into_iter()) }
+            });
+            let accumulator = learner.settings().accumulator;
+            let p = smallest_p(&compare(&pair, accumulator, reason, rows(i) + rows(j))?);
             (p_value[i][j], missing[i][j]) = (p.ok(), p.err());
             (p_value[j][i], missing[j][i]) = (p.ok(), p.err());
         }
@@ -178,7 +202,7 @@ pub struct Pulls {
 /// Without per-task summaries.
 pub fn pulls(learner: &Learner) -> Result<Pulls> {
     let tasks = per_task(learner)?;
-    let theta = &learner.model()?.theta;
+    let theta = &learner.solution()?.theta;
     let covariance = Covariance::of(learner)?;
     let errors = covariance.standard_errors();
     let shares: Vec<f64> = learner.tasks()?.iter().map(|t| t.weight).collect();
@@ -212,7 +236,7 @@ pub fn pulls(learner: &Learner) -> Result<Pulls> {
 /// Without per-task summaries.
 pub fn influence(learner: &Learner) -> Result<Vec<Vec<f64>>> {
     let tasks = per_task(learner)?;
-    let theta = &learner.model()?.theta;
+    let theta = &learner.solution()?.theta;
     let covariance = Covariance::of(learner)?;
     let gradients: Vec<_> = tasks.iter().map(|s| s.gradient(theta)).collect::<Result<_>>()?;
     let halves: Vec<Vec<Vec<f64>>> = gradients
@@ -232,17 +256,17 @@ pub fn influence(learner: &Learner) -> Result<Vec<Vec<f64>>> {
 /// When shapes differ, or compact memory was folded with weights other than samples.
 pub fn drift(learner: &Learner, incoming: &Summary) -> Result<Vec<ChowTest>> {
     let memory = match learner.summaries() {
-        Some([]) => return Err(Error::NotLearned),
+        Some(tasks) if tasks.is_empty() => return Err(Error::NotLearned),
         Some(tasks) => {
             let first = &tasks[0];
-            pool(first.width(), first.targets(), tasks.iter().map(|s| (s, 1.0)))?
+            pool(first.width(), first.targets(), tasks.iter().map(|s| (&**s, 1.0)))?
         }
         None => {
             // Folded rows still test as they should where every sample counts the same.
             let samples = learner.samples();
             let even = |t: &TaskReport| (t.weight * samples - t.samples).abs() <= 1e-9 * t.samples;
             if learner.tasks()?.iter().all(even) {
-                let pooled = learner.pooled()?;
+                let pooled = &learner.pool()?.quadratic;
                 return against(learner, &pooled.scale(samples / pooled.n())?, incoming);
             }
             return Err(Error::Unsupported {
@@ -260,12 +284,13 @@ fn against(learner: &Learner, memory: &Summary, incoming: &Summary) -> Result<Ve
     // Of the counts on record: a folded pool is scaled back to its samples, with rounding.
     let missing = MissingReason::of_summaries(learner)
         .or_else(|| MissingReason::of_weights(std::iter::once(incoming)));
-    compare(&[memory, incoming], learner.settings().accumulator, missing)
+    let rows = memory.n() + incoming.n();
+    compare(&[memory, incoming], learner.settings().accumulator, missing, rows)
 }
 
-pub(crate) fn per_task(learner: &Learner) -> Result<&[Summary]> {
+pub(crate) fn per_task(learner: &Learner) -> Result<Vec<Cow<'_, Summary>>> {
     match learner.every_summary("a report on single tasks")? {
-        [] => Err(Error::NotLearned),
+        none if none.is_empty() => Err(Error::NotLearned),
         tasks => Ok(tasks),
     }
 }

@@ -10,7 +10,8 @@
 //! | [`Scores::mammoth_forgetting`] | mean over `j < T` of `max_{i≤T} R[i][j] − R[T][j]`, missing cells 0 | Mammoth |
 
 use crate::error::{Error, Result};
-use crate::learner::{Learner, r_squared};
+use crate::learner::Learner;
+use crate::problem::r_squared;
 use crate::report::conflict::per_task;
 use crate::theta::Theta;
 
@@ -42,8 +43,10 @@ pub fn history(learner: &Learner) -> Result<History> {
         average: Vec::with_capacity(tasks.len()),
     };
     for (k, step) in learner.replay()?.iter().enumerate() {
-        let row: Vec<f64> =
-            tasks[..=k].iter().map(|s| s.forgetting(&step.model.theta)).collect::<Result<_>>()?;
+        let row: Vec<f64> = tasks[..=k]
+            .iter()
+            .map(|s| s.forgetting(&step.solution.theta))
+            .collect::<Result<_>>()?;
         history.mean.push(row.iter().zip(&step.weights).map(|(f, a)| f * a).sum());
         history.average.push(row.iter().sum::<f64>() / (k + 1) as f64);
         let unseen = tasks.len() - k - 1;
@@ -194,7 +197,7 @@ pub fn training_scores(learner: &Learner) -> Result<TrainingScores> {
     let tasks = per_task(learner)?;
     let score = |theta: &Theta| -> Result<(Vec<f64>, Vec<f64>)> {
         let mut both = (Vec::new(), Vec::new());
-        for s in tasks {
+        for s in &tasks {
             let errors: Vec<f64> =
                 s.excess(theta)?.iter().zip(s.residual()).map(|(e, c)| e + c).collect();
             let r2 = r_squared(s, theta, &errors, learner.settings().accumulator);
@@ -205,7 +208,7 @@ pub fn training_scores(learner: &Learner) -> Result<TrainingScores> {
     };
     let (mut mse, mut r2) = (Vec::new(), Vec::new());
     for step in learner.replay()? {
-        let (a, b) = score(&step.model.theta)?;
+        let (a, b) = score(&step.solution.theta)?;
         mse.push(a);
         r2.push(b);
     }

@@ -18,8 +18,8 @@ use faer::Mat;
 
 use crate::error::{Error, Result};
 use crate::learner::Learner;
-use crate::report::MissingReason;
 use crate::report::distributions::student_quantile;
+use crate::report::{MissingReason, SampleWeights};
 use crate::rows::Rows;
 use crate::solve::weights;
 use crate::summary::{Summary, dot, pool};
@@ -79,7 +79,7 @@ impl Covariance {
         let t = student_quantile(f64::midpoint(1.0, level), self.freedom);
         let values = learner.predict(x)?;
         let rows = learner.design_rows(x)?;
-        let (m, p) = (learner.model()?.theta.width(), self.sigma.len());
+        let (m, p) = (learner.solution()?.theta.width(), self.sigma.len());
         Ok(rows
             .chunks_exact(m)
             .zip(values.chunks_exact(p))
@@ -106,10 +106,19 @@ impl Covariance {
     /// Cost: `O(m³)`, and one pool of all tasks where samples count differently.
     ///
     /// # Errors
-    /// When nothing has been learned, or samples count differently and summaries lie in a file ([`Learner::away`]).
+    /// When nothing has been learned, or samples count differently and summaries lie in a file ([`Learner::unloaded`]).
     pub fn of(learner: &Learner) -> Result<Self> {
-        let model = learner.model()?;
-        let pooled = learner.pooled()?;
+        Self::with_weights(learner, SampleWeights::Copies)
+    }
+
+    /// The same where sample weights are copies of rows or precisions, as is said. As precisions they say nothing about the
+    /// number of rows: what is left of the rows, not of the weights, is the freedom of the noise.
+    ///
+    /// # Errors
+    /// As [`Covariance::of`].
+    pub fn with_weights(learner: &Learner, weights: SampleWeights) -> Result<Self> {
+        let model = learner.solution()?;
+        let pooled = &learner.pool()?.quadratic;
         let samples = learner.effective_samples()?;
         let pooled = pooled.scale(samples / pooled.n())?;
         let penalty = penalty_rows(&pooled, learner, samples);
@@ -122,7 +131,11 @@ impl Covariance {
         let mut found = Self::from_root(root, middle, samples);
         found.approximate = !even && squared.is_none();
         found.freedom = found.freedom_left(&pooled, squared.as_ref());
-        found.missing = MissingReason::of_summaries(learner)
+        if let (SampleWeights::Precision, Some(rows)) = (weights, learner.pool()?.rows) {
+            // As many rows as samples, the same share of them effective.
+            found.freedom += samples * (rows as f64 / learner.samples() - 1.0);
+        }
+        found.missing = MissingReason::of_learner(learner, weights)
             .or_else(|| (found.freedom < LEAST_FREEDOM).then_some(MissingReason::NoFreedom));
         if found.missing.is_none() {
             let errors = pooled.excess(&model.theta)?;
@@ -139,10 +152,7 @@ impl Covariance {
     }
 
     fn from_root(root: Summary, middle: Option<Summary>, samples: f64) -> Self {
-        let transposed = Mat::from_fn(root.width(), root.rank(), |j, i| {
-            let (pivot, r, _) = root.row(i);
-            if j >= pivot { r[j - pivot] } else { 0.0 }
-        });
+        let transposed = Mat::from_fn(root.width(), root.rank(), |j, i| root.entry(i, j));
         let qr = transposed.qr();
         let (q, l) = (qr.compute_thin_Q(), qr.thin_R().to_owned());
         let (freedom, sigma) = (0.0, Vec::new());
@@ -154,7 +164,7 @@ impl Covariance {
         let dense = |s: &Summary, i: usize| {
             let (pivot, r, _) = s.row(i);
             let mut row = vec![0.0; s.width()];
-            row[pivot..].copy_from_slice(r);
+            row[pivot..pivot + r.len()].copy_from_slice(r);
             row
         };
         let inverse = |s: &Summary| -> f64 {
@@ -266,7 +276,7 @@ impl Covariance {
 /// The penalty as rows: `√(NλD)`.
 fn penalty_rows(pooled: &Summary, learner: &Learner, samples: f64) -> Summary {
     let (ridge, standardize) = learner
-        .model()
+        .solution()
         .map_or((0.0, false), |model| (model.penalty.ridge(), model.penalty.standardize()));
     let d = weights(pooled, learner.settings().intercept, standardize);
     let rows = d.iter().enumerate().filter(|(_, d)| **d > 0.0 && ridge > 0.0);
@@ -289,7 +299,7 @@ fn squared_weights(learner: &Learner, samples: f64) -> Result<Option<Summary>> {
         .iter()
         .zip(&shares)
         .filter(|(_, share)| **share > 0.0)
-        .map(|(task, share)| (task, (samples * share / task.n()).powi(2)));
+        .map(|(task, share)| (&**task, (samples * share / task.n()).powi(2)));
     pool(first.width(), first.targets(), parts).map(Some)
 }
 
@@ -330,7 +340,7 @@ pub fn cluster_errors(learner: &Learner) -> Result<Vec<Vec<f64>>> {
             reason: "they take at least two tasks".to_owned(),
         });
     }
-    let theta: &Theta = &learner.model()?.theta;
+    let theta: &Theta = &learner.solution()?.theta;
     let covariance = Covariance::of(learner)?;
     let shares: Vec<f64> = learner.tasks()?.iter().map(|t| t.weight).collect();
     let mut squares = vec![vec![0.0; theta.width()]; theta.targets()];

@@ -11,4 +11,4 @@ pub mod distributions;
 pub mod inference;
 mod missing;
 
-pub use missing::MissingReason;
+pub use missing::{MissingReason, SampleWeights};

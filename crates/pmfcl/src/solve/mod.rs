@@ -67,7 +67,7 @@ impl Penalty {
 
 /// Parameters with what there is to know about how they came about.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Model {
+pub struct Solution {
     /// The parameters.
     pub theta: Theta,
     /// Rank of the pooled design.
@@ -89,7 +89,7 @@ pub fn solve(
     intercept: bool,
     penalty: Penalty,
     origin: Option<&[f64]>,
-) -> Result<Model> {
+) -> Result<Solution> {
     if pooled.n() <= 0.0 {
         return Err(Error::NotLearned);
     }
@@ -106,7 +106,7 @@ pub fn solve(
     } else {
         Outcome::MinimumNorm
     };
-    checked(Model { theta, rank, outcome, penalty })
+    checked(Solution { theta, rank, outcome, penalty })
 }
 
 /// How far parameters are from solving a pooled summary under a penalty, in units of what rounding explains: at most 1
@@ -155,7 +155,7 @@ pub fn residual_in_rounding(
 }
 
 /// A model whose parameters are numbers.
-fn checked(model: Model) -> Result<Model> {
+fn checked(model: Solution) -> Result<Solution> {
     match model.theta.cells().iter().find(|v| !v.is_finite()) {
         None => Ok(model),
         Some(value) => Err(Error::Range {
@@ -223,10 +223,7 @@ fn shortest(s: &Summary, intercept: bool, origin: Option<&[f64]>) -> Theta {
     let mut w = Mat::<f64>::zeros(columns, p);
     if rows > 0 {
         // R₁ᵀ = Q L, so R₁ = Lᵀ Qᵀ and the shortest δ with R₁δ = Z₁ − R₁θ₀ is Q L⁻ᵀ(Z₁ − R₁θ₀).
-        let transposed = Mat::from_fn(columns, rows, |j, i| {
-            let (pivot, cells, _) = s.row(top + i);
-            if j + first >= pivot { cells[j + first - pivot] } else { 0.0 }
-        });
+        let transposed = Mat::from_fn(columns, rows, |j, i| s.entry(top + i, j + first));
         let qr = transposed.qr();
         let mut rhs = Mat::from_fn(rows, p, |i, k| s.row(top + i).2[k]);
         if origin.is_some() {

@@ -21,7 +21,7 @@
 use faer::Mat;
 
 use crate::error::{Error, Result};
-use crate::solve::{Model, Outcome, Penalty, weights};
+use crate::solve::{Outcome, Penalty, Solution, weights};
 use crate::summary::{Summary, is_constant};
 use crate::theta::Theta;
 
@@ -104,8 +104,7 @@ impl Spectrum {
             .map(|(&d, &v)| if d > 0.0 && v > 0.0 { 1.0 / d.sqrt() } else { 0.0 })
             .collect();
         let r = Mat::from_fn(rows, columns, |i, j| {
-            let (pivot, cells, _) = pooled.row(top + i);
-            if j + first >= pivot { root * cells[j + first - pivot] * inverse[j] } else { 0.0 }
+            root * pooled.entry(top + i, j + first) * inverse[j]
         });
         let z = Mat::from_fn(rows, pooled.targets(), |i, k| root * pooled.row(top + i).2[k]);
         let svd = r.thin_svd().map_err(|_| Error::Unsupported {
@@ -258,7 +257,12 @@ impl Spectrum {
     }
 
     /// The model under a penalty, from the decomposition: no second factorisation, and no decision on rank.
-    fn solve(&self, pooled: &Summary, penalty: Penalty, origin: Option<&[f64]>) -> Result<Model> {
+    fn solve(
+        &self,
+        pooled: &Summary,
+        penalty: Penalty,
+        origin: Option<&[f64]>,
+    ) -> Result<Solution> {
         let mut w = self.coefficients(penalty.ridge());
         for k in 0..w.ncols() {
             for (j, o) in origin.unwrap_or_default().iter().enumerate() {
@@ -266,7 +270,7 @@ impl Spectrum {
             }
         }
         let theta = with_intercept(&w, pooled, self.intercept);
-        super::checked(Model { theta, rank: pooled.rank(), outcome: Outcome::Unique, penalty })
+        super::checked(Solution { theta, rank: pooled.rank(), outcome: Outcome::Unique, penalty })
     }
 }
 
@@ -280,7 +284,7 @@ pub(crate) fn solve_by_gcv(
     standardize: bool,
     samples: f64,
     origin: Option<&[f64]>,
-) -> Result<Model> {
+) -> Result<Solution> {
     if pooled.n() <= 0.0 {
         return Err(Error::NotLearned);
     }
@@ -302,7 +306,7 @@ pub(crate) fn solve_by_leaving_tasks_out(
     intercept: bool,
     standardize: bool,
     origin: Option<&[f64]>,
-) -> Result<Model> {
+) -> Result<Solution> {
     let d = weights(pooled, intercept, standardize);
     let penalty = Penalty::new(LeftOut::new(folds, &d, intercept)?.best(), standardize)?;
     let spectrum = Spectrum::scaled_by(pooled, intercept, &d, pooled.n(), origin)?;

@@ -11,6 +11,7 @@
 use faer::{Mat, Side};
 
 use super::Summary;
+use super::diagonal::DiagonalSum;
 use crate::error::{Error, Result};
 use crate::kernel::{self, Source, Triangle};
 
@@ -27,7 +28,7 @@ impl Summary {
     /// The summary of both sets of rows together.
     ///
     /// Stacks `[R_a Z_a; R_b Z_b]` and takes one QR.
-    /// Paper: Lemma 3.5 (`lem:mtl_global`). Cost: `O(m²(m + p))`.
+    /// Paper: Lemma 3.5 (`lem:mtl_global`). Cost: `O(m²(m + p))`; `O(m p)` where every row of both has a single entry.
     ///
     /// # Errors
     /// When the two have different numbers of columns or targets, or sums of squares overflow.
@@ -39,6 +40,9 @@ impl Summary {
             let mut sum = bottom.clone();
             sum.add_scalars(top);
             return sum.kept();
+        }
+        if top.is_diagonal() && bottom.is_diagonal() {
+            return pool(self.m, self.p, [(self, 1.0), (other, 1.0)].into_iter());
         }
         let triangle = kernel::stack(&top.to_triangle(), &bottom.to_triangle());
         let target_sum = add(&self.target_sum, &other.target_sum);
@@ -63,7 +67,8 @@ impl Summary {
             *v *= w;
         }
         let n_left = scaled.n > 0.0 || self.n <= 0.0;
-        match scaled.kept() {
+        // Entries that underflow are zeros like others.
+        match scaled.compacted().kept() {
             Ok(scaled) if n_left => Ok(scaled),
             _ => Err(Error::Range {
                 what: "scale",
@@ -179,18 +184,13 @@ impl Summary {
         let r = self.rank();
         let pivots: Vec<usize> = self.pivots().collect();
         let mut at = Mat::<f64>::zeros(r, part.rank());
-        for (i, (start, row, _)) in part.iter().enumerate() {
+        for i in 0..part.rank() {
             for (q, &j) in pivots.iter().enumerate() {
-                if j >= start {
-                    at[(q, i)] = row[j - start];
-                }
+                at[(q, i)] = part.entry(i, j);
             }
         }
-        let lower = Mat::from_fn(r, r, |i, q| {
-            // Rᵀ restricted to pivot columns: entry (column i, row q).
-            let (start, row, _) = self.row(q);
-            if pivots[i] >= start { row[pivots[i] - start] } else { 0.0 }
-        });
+        // Rᵀ restricted to pivot columns: entry (column i, row q).
+        let lower = Mat::from_fn(r, r, |i, q| self.entry(q, pivots[i]));
         lower.solve_lower_triangular_in_place(at.as_mut());
         // Does A R give R_t back in every column, also those without a pivot?
         let scale: Vec<f64> = self.column_squares().iter().map(|s| s.sqrt()).collect();
@@ -224,16 +224,17 @@ impl Summary {
     /// When `at` is beyond the last column.
     pub fn extend_features(&self, at: usize, count: usize) -> Result<Summary> {
         check_place(at, count, self.m, "the place of new columns")?;
+        // Rows of a single entry each, of a single column too, need no zeros.
+        let single = self.packed.len() == self.rank() * (1 + self.p);
         let mut packed = Vec::with_capacity(self.packed.len() + count * self.rank());
         let mut pivots = Vec::with_capacity(self.rank());
         let mut starts = Vec::with_capacity(self.rank());
         for (pivot, r, z) in self.iter() {
             starts.push(packed.len());
-            if pivot >= at {
-                pivots.push((pivot + count) as u32);
+            pivots.push((if pivot >= at { pivot + count } else { pivot }) as u32);
+            if pivot >= at || single {
                 packed.extend_from_slice(r);
             } else {
-                pivots.push(pivot as u32);
                 packed.extend_from_slice(&r[..at - pivot]);
                 packed.resize(packed.len() + count, 0.0);
                 packed.extend_from_slice(&r[at - pivot..]);
@@ -285,21 +286,17 @@ impl Summary {
         if places.len() != self.m {
             return Err(Error::Shape {
                 what: "the list of places",
-                unit: "columns",
+                unit: "places",
                 expected: self.m,
                 found: places.len(),
             });
         }
-        let mut taken = vec![false; width];
-        for &place in places {
-            check_below("the place of a column", place, width)?;
-            if std::mem::replace(&mut taken[place], true) {
-                let reason = "another column goes there already".to_owned();
-                return Err(Error::Place { what: "the place of a column", place, reason });
-            }
-        }
+        check_places("the place of a column", places, width, "another column goes there already")?;
         if places.iter().enumerate().all(|(j, place)| j == *place) {
             return self.extend_features(self.m, width - self.m);
+        }
+        if self.is_diagonal() {
+            return Ok(self.rearrange_diagonal(places, width));
         }
         let moved = Moved { summary: self, places, m: width };
         let mut triangle = match self.rank() {
@@ -314,19 +311,17 @@ impl Summary {
     /// are zero for all rows. Exact to the bit.
     ///
     /// # Errors
-    /// When there is not one place for each target, or one is beyond `count`.
+    /// When there is not one place for each target, or two go to the same one, or beyond `count`.
     pub fn rearrange_targets(&self, places: &[usize], count: usize) -> Result<Summary> {
         if places.len() != self.p {
             return Err(Error::Shape {
                 what: "the list of places",
-                unit: "targets",
+                unit: "places",
                 expected: self.p,
                 found: places.len(),
             });
         }
-        for &place in places {
-            check_below("the place of a target", place, count)?;
-        }
+        check_places("the place of a target", places, count, "another target goes there already")?;
         let spread = |values: &[f64]| {
             let mut wide = vec![0.0; count];
             for (&k, v) in places.iter().zip(values) {
@@ -361,7 +356,7 @@ impl Summary {
             return Err(Error::Range { what, value: 0.0, must: "1 or more" });
         }
         for &target in keep {
-            check_below("a target to keep", target, self.p)?;
+            check_below("a target to keep", "target", target, self.p)?;
         }
         Ok(self.keep_targets(keep))
     }
@@ -413,7 +408,7 @@ impl Summary {
 
 /// Can `count` more be put in at `at` of `length`?
 fn check_place(at: usize, count: usize, length: usize, what: &'static str) -> Result<()> {
-    check_below(what, at, length + 1)?;
+    check_below(what, "place", at, length + 1)?;
     u32::try_from(length.saturating_add(count)).map(|_| ()).map_err(|_| Error::Range {
         what: "the number of columns",
         value: length.saturating_add(count) as f64,
@@ -421,15 +416,32 @@ fn check_place(at: usize, count: usize, length: usize, what: &'static str) -> Re
     })
 }
 
-/// Is `place` one of `count`?
-fn check_below(what: &'static str, place: usize, count: usize) -> Result<()> {
+/// Are these places below `count`, and no two the same?
+fn check_places(
+    what: &'static str,
+    places: &[usize],
+    count: usize,
+    twice: &'static str,
+) -> Result<()> {
+    let mut taken = vec![false; count];
+    for &place in places {
+        check_below(what, "place", place, count)?;
+        if std::mem::replace(&mut taken[place], true) {
+            return Err(Error::Place { what, place, reason: twice.to_owned() });
+        }
+    }
+    Ok(())
+}
+
+/// Is `place` one of `count`? `kind` is what is counted.
+fn check_below(what: &'static str, kind: &str, place: usize, count: usize) -> Result<()> {
     if place < count {
         return Ok(());
     }
     let reason = match count {
-        0 => "there is no place at all".to_owned(),
-        1 => "0 is the only place".to_owned(),
-        _ => format!("places are 0 to {}", count - 1),
+        0 => format!("there are no {kind}s"),
+        1 => format!("the only {kind} is 0"),
+        _ => format!("{kind}s are 0 to {}", count - 1),
     };
     Err(Error::Place { what, place, reason })
 }
@@ -441,7 +453,7 @@ fn add(a: &[f64], b: &[f64]) -> Vec<f64> {
 /// Merges many summaries, each scaled by its factor, in one pass over their rows.
 ///
 /// The factors of a ledger are rows like any others, so this is the kernel's factorisation of them,
-/// leaf by leaf. Cost: `2 Σr_t m²` flops.
+/// leaf by leaf. Cost: `2 Σr_t m²` flops; `O(Σr_t p + m p)` where every row has a single entry.
 pub(crate) fn pool<'a>(
     m: usize,
     p: usize,
@@ -461,6 +473,11 @@ pub(crate) fn pool<'a>(
     }
     if stacked.rows() == 0 {
         return total.kept();
+    }
+    if stacked.parts.iter().all(|(part, _)| part.is_diagonal()) {
+        let mut sum = DiagonalSum::new(m, p);
+        stacked.parts.iter().for_each(|(part, root)| sum.add(part, *root));
+        return sum.finish(total.n, &total.c, total.target_sum).kept();
     }
     let leaf = kernel::leaf_rows(m);
     let mut pooled: Option<Triangle> = None;

@@ -1,15 +1,15 @@
 //! Rows in chunks of any size become a summary, in bounded memory and on several threads.
 //!
 //! Rows are cut into *leaves* of a fixed length that depends on the number of columns alone. Each leaf
-//! is factored (or summed) by one thread; finished leaves are merged along a fixed tree, like the
-//! digits of a binary counter. So the result has the same bits however the rows were chunked and
-//! however many threads there are.
+//! is factored (or summed) by one thread; finished leaves are merged along a fixed tree ([`Counter`]).
+//! So the result has the same bits however the rows were chunked and however many threads there are.
 
+use std::convert::Infallible;
 use std::sync::Mutex;
 
-use super::{Summary, echelon};
-use crate::basis::{BasisError, Map};
-use crate::error::{Error, Result};
+use super::{Counter, Summary, echelon};
+use crate::basis::{BasisError, Design};
+use crate::error::{Error, ROW_WEIGHT, Result};
 use crate::kernel::{self, Gram, Source, Triangle};
 use crate::rows::Rows;
 
@@ -26,7 +26,8 @@ pub enum Accumulator {
     #[default]
     Qr,
     /// Sums of products: about three times faster, loses twice as many digits. With an intercept a row near the first ones
-    /// is subtracted from all rows while they are summed, so that a mean far from zero costs no digits.
+    /// is subtracted from all rows while they are summed, so that a mean far from zero costs no digits. Where the first rows
+    /// show that columns nearly depend on each other, orthogonal factors are used all the same.
     Gram,
 }
 
@@ -37,78 +38,6 @@ impl Accumulator {
             Self::Qr => echelon::tolerance(m).powi(2),
             Self::Gram => echelon::gram_tolerance(m),
         }
-    }
-}
-
-/// From input row to design row: the basis, with an intercept column in front where wanted.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Design {
-    map: Map,
-    intercept: bool,
-}
-
-impl Design {
-    /// A design of a fixed basis map and, where `intercept`, a leading column of ones.
-    pub fn new(map: Map, intercept: bool) -> Self {
-        Self { map, intercept }
-    }
-
-    /// Input columns.
-    pub fn inputs(&self) -> usize {
-        self.map.inputs()
-    }
-
-    /// Design columns `m`, the intercept included.
-    pub fn width(&self) -> usize {
-        self.map.width() + usize::from(self.intercept)
-    }
-
-    /// Whether column 0 is the intercept.
-    pub fn intercept(&self) -> bool {
-        self.intercept
-    }
-
-    /// The basis map.
-    pub fn map(&self) -> &Map {
-        &self.map
-    }
-
-    /// Writes the design rows of `x[from..]` into `out`, `stride` apart.
-    pub(crate) fn write(
-        &self,
-        x: &Rows<'_>,
-        from: usize,
-        out: &mut [f64],
-        stride: usize,
-        scale: Option<&[f64]>,
-    ) -> Result<(), BasisError> {
-        let offset = usize::from(self.intercept);
-        if self.intercept {
-            for (i, row) in out.chunks_exact_mut(stride).enumerate() {
-                row[0] = scale.map_or(1.0, |s| s[i]);
-            }
-        }
-        if self.map.is_identity() {
-            x.copy_into(from, out, stride, offset, scale);
-            return Ok(());
-        }
-        let to = from + out.len() / stride;
-        match x.as_f64(from, to) {
-            Some(rows) => self.map.apply(rows, out, stride, offset)?,
-            None => {
-                let mut widened = Vec::with_capacity((to - from) * x.width());
-                x.slice(from, to).append_to(&mut widened);
-                self.map.apply(&widened, out, stride, offset)?;
-            }
-        }
-        if let Some(scale) = scale {
-            for (row, s) in out.chunks_exact_mut(stride).zip(scale) {
-                for v in &mut row[offset..self.width()] {
-                    *v *= s;
-                }
-            }
-        }
-        Ok(())
     }
 }
 
@@ -143,8 +72,8 @@ pub struct Summarizer {
 
 #[derive(Debug)]
 enum State {
-    /// Level `l` holds the factor of `2^l` leaves or none.
-    Forest(Vec<Option<Triangle>>),
+    /// Factors of leaves.
+    Forest(Counter<Triangle>),
     /// Sums of products of rows less `shift`, a row near the first ones (0 for the intercept); empty until there is one,
     /// and without an intercept.
     Sums { sums: Gram, shift: Vec<f64> },
@@ -192,7 +121,7 @@ impl Summarizer {
             });
         }
         let state = match accumulator {
-            Accumulator::Qr => State::Forest(Vec::new()),
+            Accumulator::Qr => State::Forest(Counter::new()),
             Accumulator::Gram => State::Sums { sums: Gram::new(m, targets), shift: Vec::new() },
         };
         Ok(Self {
@@ -260,18 +189,14 @@ impl Summarizer {
         let (m, p) = (self.design.width(), self.targets);
         if self.reduced == 0 && self.rows <= FEW * m as u64 {
             // The products of few rows are singular or nearly so, and factoring the rows costs no more.
-            self.state = State::Forest(Vec::new());
+            self.state = State::Forest(Counter::new());
         }
         self.flush()?;
         let target_sum: Vec<f64> = self.target_sum.iter().map(|s| s.value()).collect();
         match self.state {
-            State::Forest(levels) => {
-                // Small trees first, so that the larger factor is always at the bottom.
-                let triangle = levels
-                    .into_iter()
-                    .flatten()
-                    .reduce(|small, large| kernel::stack(&small, &large))
-                    .expect("at least one row was added");
+            State::Forest(factors) => {
+                let Ok(triangle) = factors.finish(stacked);
+                let triangle = triangle.expect("at least one row was added");
                 Summary::from_triangle(triangle, self.n, target_sum).kept()
             }
             State::Sums { sums, shift } => {
@@ -297,7 +222,7 @@ impl Summarizer {
         shape("the list of sample weights", "numbers", x.len(), weights.len())?;
         match weights.iter().position(|&w| !(w > 0.0 && w.is_finite())) {
             Some(i) => Err(Error::Weight {
-                what: "sample weight of row",
+                what: ROW_WEIGHT,
                 at: (self.rows + i as u64).to_string(),
                 value: weights[i],
             }),
@@ -385,14 +310,9 @@ impl Summarizer {
     /// in order.
     fn leaves(&mut self, x: &Rows<'_>, y: &Rows<'_>, weights: Option<&[f64]>) -> Result<()> {
         self.fix_shift(x, y);
-        let shift = match &self.state {
-            State::Sums { shift, .. } => Some(shift.clone()),
-            State::Forest(_) => None,
-        };
-        let shift = shift.as_deref();
         let count = x.len().div_ceil(self.leaf);
         let span = |i: usize| (i * self.leaf, ((i + 1) * self.leaf).min(x.len()));
-        let one = |i: usize| {
+        let leaf = |i: usize, shift: Option<&[f64]>| {
             let (from, to) = span(i);
             Leaf {
                 design: &self.design,
@@ -405,6 +325,23 @@ impl Summarizer {
             .reduce(shift.is_some())
         };
         let mut next = 0;
+        if self.reduced == 0
+            && let State::Sums { sums, shift } = &mut self.state
+            && let Reduced::Sums(first) = leaf(0, Some(shift))?
+        {
+            // The first rows show whether sums of products keep the columns apart.
+            if echelon::loses_digits(&first, (self.design.width(), self.targets)) {
+                self.state = State::Forest(Counter::new());
+            } else {
+                sums.merge(&first);
+                next = 1;
+            }
+        }
+        let shift = match &self.state {
+            State::Sums { shift, .. } => Some(shift.clone()),
+            State::Forest(_) => None,
+        };
+        let one = |i: usize| leaf(i, shift.as_deref());
         while next < count {
             let wave: Vec<usize> = (next..count.min(next + self.threads)).collect();
             let done: Vec<Result<Reduced>> = if wave.len() == 1 {
@@ -420,7 +357,9 @@ impl Summarizer {
                 let (from, _) = span(*i);
                 let leaf = leaf.map_err(|e| e.shifted(self.reduced + from as u64))?;
                 match (&mut self.state, leaf) {
-                    (State::Forest(levels), Reduced::Factor(t)) => carry(levels, t),
+                    (State::Forest(factors), Reduced::Factor(t)) => {
+                        let Ok(()) = factors.push(t, stacked);
+                    }
                     (State::Sums { sums, .. }, Reduced::Sums(g)) => sums.merge(&g),
                     _ => unreachable!("a leaf is reduced the way the state asks for"),
                 }
@@ -432,18 +371,10 @@ impl Summarizer {
     }
 }
 
-/// Adds a leaf to the forest as 1 is added to a binary counter.
-fn carry(levels: &mut Vec<Option<Triangle>>, mut leaf: Triangle) {
-    for level in levels.iter_mut() {
-        match level.take() {
-            Some(older) => leaf = kernel::stack(&leaf, &older),
-            None => {
-                *level = Some(leaf);
-                return;
-            }
-        }
-    }
-    levels.push(Some(leaf));
+/// The factor of the rows of both. The older stands for at least as many rows, and the larger factor is more accurate at the
+/// bottom.
+fn stacked(older: Triangle, newer: Triangle) -> Result<Triangle, Infallible> {
+    Ok(kernel::stack(&newer, &older))
 }
 
 enum Reduced {

@@ -21,7 +21,7 @@ const HEADER: usize = 4 + 2 + 2 + 4 + 4 + 4 + 8;
 impl Summary {
     /// The summary as bytes; [`Summary::from_bytes`] gives it back bit for bit.
     pub fn to_bytes(&self) -> Vec<u8> {
-        let mut out = Vec::with_capacity(HEADER + 4 + self.nbytes());
+        let mut out = Vec::with_capacity(HEADER + 4 + self.padded_nbytes());
         out.extend_from_slice(MAGIC);
         out.extend_from_slice(&VERSION.to_le_bytes());
         out.extend_from_slice(&0u16.to_le_bytes());
@@ -32,7 +32,10 @@ impl Summary {
         for pivot in &self.pivots {
             out.extend_from_slice(&pivot.to_le_bytes());
         }
-        for v in self.packed.iter().chain(&self.c).chain(&self.target_sum) {
+        for v in (0..self.rank()).flat_map(|i| self.padded_row(i)) {
+            out.extend_from_slice(&v.to_le_bytes());
+        }
+        for v in self.c.iter().chain(&self.target_sum) {
             out.extend_from_slice(&v.to_le_bytes());
         }
         let check = crc32(&out);
@@ -97,7 +100,8 @@ impl Summary {
         Self::from_numbers((n, m, p), pivots, packed, c, target_sum)
     }
 
-    /// A summary from its numbers, if they are one: `packed` holds row after row from its pivot on.
+    /// A summary from its numbers, if they are one: `packed` holds row after row from its pivot on, or, where each has a
+    /// single entry, that entry and `Z`.
     pub(crate) fn from_numbers(
         (n, m, p): (f64, usize, usize),
         pivots: Vec<u32>,
@@ -114,13 +118,14 @@ impl Summary {
         {
             return refuse("its pivot columns do not ascend");
         }
-        if packed_length(m, p, &pivots) != Some(packed.len()) {
+        let single = pivots.len().checked_mul(1 + p) == Some(packed.len());
+        if !single && packed_length(m, p, &pivots) != Some(packed.len()) {
             return refuse("its length is not the one its header says");
         }
         let mut end = 0;
         let starts = pivots.iter().map(|&j| {
             let start = end;
-            end += m - j as usize + p;
+            end += if single { 1 } else { m - j as usize } + p;
             start
         });
         let starts = starts.collect();
@@ -134,7 +139,7 @@ impl Summary {
         if summary.iter().any(|(_, r, _)| r[0] <= 0.0) {
             return refuse("a pivot is not positive");
         }
-        Ok(summary)
+        Ok(summary.compacted())
     }
 }
 

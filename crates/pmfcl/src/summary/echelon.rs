@@ -86,31 +86,14 @@ impl Summary {
             starts.push(packed.len());
             packed.extend_from_slice(&row[j as usize..]);
         }
-        Self { n, m, p, pivots, packed, starts, c, target_sum }
-    }
-
-    /// Rows with a single entry each: (column, entry, target value common to all targets). No samples.
-    pub(crate) fn diagonal(
-        m: usize,
-        p: usize,
-        rows: impl Iterator<Item = (usize, f64, f64)>,
-    ) -> Self {
-        let mut summary = Self::empty(m, p);
-        for (j, entry, target) in rows {
-            summary.starts.push(summary.packed.len());
-            summary.pivots.push(j as u32);
-            summary.packed.push(entry);
-            summary.packed.resize(summary.packed.len() + m - j - 1, 0.0);
-            summary.packed.resize(summary.packed.len() + p, target);
-        }
-        summary
+        Self { n, m, p, pivots, packed, starts, c, target_sum }.compacted()
     }
 
     /// The same `R` with other values of `Z`, `r × p`.
     pub(crate) fn with_targets(&self, z: &faer::Mat<f64>) -> Self {
         let mut other = self.clone();
         for i in 0..self.rank() {
-            let from = self.starts[i] + self.m - self.pivots[i] as usize;
+            let from = self.starts[i] + self.row(i).1.len();
             for k in 0..self.p {
                 other.packed[from + k] = z[(i, k)];
             }
@@ -123,11 +106,26 @@ impl Summary {
         let w = self.m + self.p;
         let mut cells = vec![0.0; self.rank() * w];
         for (row, (pivot, r, z)) in cells.chunks_exact_mut(w).zip(self.iter()) {
-            row[pivot..self.m].copy_from_slice(r);
+            row[pivot..pivot + r.len()].copy_from_slice(r);
             row[self.m..].copy_from_slice(z);
         }
         Triangle { m: self.m, p: self.p, rows: self.rank(), cells, residual: self.c.clone() }
     }
+}
+
+/// Condition number of columns of equal length up to which sums of products keep eight digits.
+const ACCURATE_CONDITION: f64 = 1e4;
+
+/// Whether some columns depend on others so nearly that sums of products lose more than half of the digits. Columns that depend on
+/// others up to rounding do not count: they have no part in the result.
+pub(super) fn loses_digits(gram: &Gram, (m, p): (usize, usize)) -> bool {
+    if decompose(gram).is_some_and(|(_, condition)| condition <= ACCURATE_CONDITION) {
+        return false;
+    }
+    from_gram(gram, (m, p), 1.0, vec![0.0; p], &[]).is_ok_and(|summary| {
+        let nearly = |j: usize, r: f64| (r * ACCURATE_CONDITION).powi(2) < gram.xx(j, j);
+        summary.iter().any(|(j, r, _)| nearly(j, r[0]))
+    })
 }
 
 /// Cholesky of the sums in echelon form: a pivot that cancels to rounding has no row.

@@ -24,10 +24,13 @@
 mod algebra;
 mod build;
 mod bytes;
+mod counter;
+mod diagonal;
 mod echelon;
 mod products;
 
-pub use build::{Accumulator, Design, Summarizer};
+pub use build::{Accumulator, Summarizer};
+pub use counter::Counter;
 pub use products::Products;
 
 pub(crate) use algebra::pool;
@@ -40,7 +43,7 @@ use crate::theta::Theta;
 ///
 /// Summaries add up ([`Summary::merge`]), scale, extend and can be taken away again
 /// ([`Summary::remove`]); the model is solved from them alone.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct Summary {
     /// Σ of sample weights; the row count where there are none.
     n: f64,
@@ -50,7 +53,7 @@ pub struct Summary {
     p: usize,
     /// Pivot column of every row of `R`, ascending.
     pivots: Vec<u32>,
-    /// Row after row: `R[i, pivot..m]`, then `Z[i, ..]`.
+    /// Row after row: `R[i, pivot..m]`, then `Z[i, ..]`. Where all rows have zeros after their pivot, these are left out.
     packed: Vec<f64>,
     /// Start of every row in `packed`.
     starts: Vec<usize>,
@@ -64,7 +67,7 @@ impl Summary {
     /// The same with zeros of one sign, which can be left out when it is sent.
     pub(crate) fn with_plain_zeros(mut self) -> Self {
         self.packed.iter_mut().for_each(|v| *v += 0.0);
-        self
+        self.compacted()
     }
 
     /// The neutral element of merging: no rows, `m` columns, `p` targets.
@@ -106,7 +109,7 @@ impl Summary {
         8 * (self.packed.len() + self.c.len() + self.target_sum.len() + 1) + 4 * self.pivots.len()
     }
 
-    /// How many numbers are kept of `R` and `Z`: `r(m+p) − r(r−1)/2` at most.
+    /// How many numbers are kept of `R` and `Z`: `r(m+p) − r(r−1)/2` at most, `r(1+p)` where each row has a single entry.
     pub fn numbers(&self) -> usize {
         self.packed.len()
     }
@@ -126,12 +129,11 @@ impl Summary {
         self.target_sum.iter().map(|s| if self.n > 0.0 { s / self.n } else { 0.0 }).collect()
     }
 
-    /// Row `i` as (pivot column, `R[i, pivot..]`, `Z[i, ..]`).
+    /// Row `i` as (pivot column, `R[i, pivot..]`, `Z[i, ..]`). What of `R` is not stored is zero.
     pub(crate) fn row(&self, i: usize) -> (usize, &[f64], &[f64]) {
-        let pivot = self.pivots[i] as usize;
-        let r = self.m - pivot;
-        let cells = &self.packed[self.starts[i]..self.starts[i] + r + self.p];
-        (pivot, &cells[..r], &cells[r..])
+        let end = self.starts.get(i + 1).copied().unwrap_or(self.packed.len());
+        let (r, z) = self.packed[self.starts[i]..end].split_at(end - self.starts[i] - self.p);
+        (self.pivots[i] as usize, r, z)
     }
 
     /// All rows, top to bottom.
@@ -363,8 +365,9 @@ impl Summary {
         let m = self.m;
         let wrong = |v: &f64| !v.is_finite();
         let cell = self.iter().find_map(|(pivot, r, z)| {
-            let cells = r.iter().chain(z).position(wrong).map(|at| pivot + at);
-            cells.or((r[0] <= 0.0).then_some(pivot))
+            let feature = r.iter().position(wrong).map(|at| pivot + at);
+            let target = || z.iter().position(wrong).map(|k| m + k);
+            feature.or_else(target).or((r[0] <= 0.0).then_some(pivot))
         });
         let target = |list: &[f64]| list.iter().position(wrong).map(|k| m + k);
         let sums = cell.or_else(|| target(&self.c)).or_else(|| target(&self.target_sum));
@@ -378,6 +381,17 @@ impl Summary {
     pub(crate) fn is_finite(&self) -> bool {
         self.n.is_finite()
             && self.packed.iter().chain(&self.c).chain(&self.target_sum).all(|v| v.is_finite())
+    }
+}
+
+/// The same numbers, whether zeros are stored or not.
+impl PartialEq for Summary {
+    fn eq(&self, other: &Self) -> bool {
+        (self.n, self.m, self.p) == (other.n, other.m, other.p)
+            && self.pivots == other.pivots
+            && (0..self.rank()).all(|i| self.padded_row(i).eq(other.padded_row(i)))
+            && self.c == other.c
+            && self.target_sum == other.target_sum
     }
 }
 
@@ -405,7 +419,10 @@ fn within(what: &'static str, value: f64) -> Result<f64> {
     })
 }
 
+/// Sum of products; of the longer list, which may go on where a row has zeros that are not stored, only the beginning counts.
 pub(crate) fn dot(a: &[f64], b: &[f64]) -> f64 {
+    let both = a.len().min(b.len());
+    let (a, b) = (&a[..both], &b[..both]);
     // Four running sums: lets the compiler vectorise without changing the result between builds.
     let mut sums = [0.0; 4];
     let (ca, cb) = (a.chunks_exact(4), b.chunks_exact(4));

@@ -42,18 +42,18 @@ impl Products {
         if m == 0 || p == 0 {
             return Err(Error::Empty { what: "the sums of products" });
         }
-        for (what, list, expected) in [
-            ("the triangle of products", &self.xx, m * (m + 1) / 2),
-            ("the products with targets", &self.xy, m * p),
-            ("the squares of targets", &self.yy, p),
-            ("the sums of targets", &self.y, p),
+        for (what, number, list, expected) in [
+            ("the triangle of products", "a product of features", &self.xx, m * (m + 1) / 2),
+            ("the table of products with targets", "a product with a target", &self.xy, m * p),
+            ("the list of squares of targets", "a sum of squared targets", &self.yy, p),
+            ("the list of sums of targets", "a sum of targets", &self.y, p),
         ] {
             if list.len() != expected {
                 let found = list.len();
                 return Err(Error::Shape { what, unit: "numbers", expected, found });
             }
             if let Some(value) = list.iter().find(|v| !v.is_finite()) {
-                return Err(Error::Range { what, value: *value, must: "finite" });
+                return Err(Error::Range { what: number, value: *value, must: "finite" });
             }
         }
         if !(self.n > 0.0 && self.n.is_finite()) {
@@ -136,8 +136,9 @@ impl Summary {
             let mut left: Vec<f64> = products.xx[products.row(j)..][..m - j].to_vec();
             let mut targets: Vec<f64> = products.xy[j * p..][..p].to_vec();
             for (pivot, r, z) in self.iter().take_while(|(pivot, ..)| *pivot < j) {
-                let a = r[j - pivot];
-                left.iter_mut().zip(&r[j - pivot..]).for_each(|(v, b)| *v -= a * b);
+                // A row of a single entry has nothing in column j.
+                let Some(r @ [a, ..]) = r.get(j - pivot..) else { continue };
+                left.iter_mut().zip(r).for_each(|(v, b)| *v -= a * b);
                 targets.iter_mut().zip(z).for_each(|(v, b)| *v -= a * b);
             }
             for (l, v) in left.iter().enumerate() {
@@ -166,8 +167,8 @@ impl Summary {
 mod tests {
     use super::*;
     use crate::Rows;
-    use crate::basis::Basis;
-    use crate::summary::{Accumulator, Design, Summarizer};
+    use crate::basis::{Basis, Design};
+    use crate::summary::{Accumulator, Summarizer};
 
     fn summary(x: &[f64], d: usize, y: &[f64]) -> Summary {
         let design = Design::new(Basis::default().fix(&[], d).expect("linear"), true);

@@ -3,8 +3,8 @@
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses its own part")]
 
 use pmfcl::{
-    Accumulator, Basis, Design, Learner, MemoryKind, Preference, Ridge, Rows, Settings, Summarizer,
-    Summary, Theta,
+    Accumulator, Basis, Design, Learner, MemoryKind, Preference, Problem, Ridge, Rows, Settings,
+    Summarizer, Summary, TaskRows, TaskSummary, Theta,
 };
 use pmfcl_oracle::Draw;
 
@@ -60,6 +60,11 @@ impl Table {
         Rows::new(&self.y, self.p).unwrap()
     }
 
+    /// The rows as a learner takes them.
+    pub fn task(&self) -> TaskRows<'_> {
+        TaskRows::new(self.rows(), self.targets())
+    }
+
     pub fn part(&self, from: usize, to: usize) -> Self {
         Self {
             x: self.x[from * self.d..to * self.d].to_vec(),
@@ -107,6 +112,11 @@ impl Table {
         self.summarize(false, Accumulator::Qr)
     }
 
+    /// What a learner without an intercept keeps of these rows.
+    pub fn kept(&self) -> TaskSummary {
+        TaskSummary::exact(self.summary(), None)
+    }
+
     pub fn summarize(&self, intercept: bool, accumulator: Accumulator) -> Summary {
         let design = Design::new(Basis::default().fix(&[], self.d).unwrap(), intercept);
         let mut s = Summarizer::new(design, self.p, accumulator).unwrap();
@@ -151,11 +161,16 @@ pub fn settings(memory: MemoryKind, prefer: Preference) -> Settings {
     Settings { memory, prefer, ..plain() }
 }
 
+/// Least squares of values under these settings, before the first task.
+pub fn learner(settings: Settings) -> Learner {
+    Learner::new(Problem::squared(), settings).unwrap()
+}
+
 /// A learner of these tables, named "0", "1", ….
 pub fn learned(settings: Settings, tables: &[Table]) -> Learner {
-    let mut learner = Learner::new(settings).unwrap();
+    let mut learner = learner(settings);
     for (t, table) in tables.iter().enumerate() {
-        learner.learn(&t.to_string(), table.rows(), table.targets()).unwrap();
+        learner.learn(&t.to_string(), table.task(), 1.0).unwrap();
     }
     learner
 }
@@ -194,7 +209,7 @@ pub fn decode(summary: &Summary) -> Decoded {
         })
         .collect();
     let (c, sums) = (take(p), take(p));
-    assert_eq!(at + 4, bytes.len(), "nothing but the check number is left");
+    assert_eq!(at + 4, bytes.len(), "nothing but the checksum is left");
     Decoded { m, p, n: float(20), pivots, rows, c, sums }
 }
 

@@ -1,0 +1,15 @@
+//! The program, run as users run it.
+
+mod commands;
+mod crash;
+mod equality;
+mod losses;
+mod memory;
+mod program;
+mod refusals;
+mod register;
+mod tables;
+mod writers;
+
+/// The program under test.
+const PROGRAM: &str = env!("CARGO_BIN_EXE_pmfcl");

@@ -1,0 +1,691 @@
+//! Files become tasks: read once, fitted one after the other, inserted by the caller.
+//!
+//! ```text
+//! Ingest::read, for each file ──▶ first pass on pieces, or rows kept aside
+//! Ingest::next(&model) ──▶ one fitted task ──▶ NamedTask::insert(&mut model)
+//! ```
+//!
+//! All files of a command are read before the first task is inserted, so a fault in the last leaves the model unchanged.
+
+use std::collections::{HashMap, VecDeque};
+
+use pmfcl::problem::{Draft, Partial, TaskContext, Worker};
+use pmfcl::summary::Counter;
+use pmfcl::{Basis, Design, Learner, Rows, Settings, Targets, TaskRows, TaskSummary};
+use pmfcl_file::{Input, Model, Schema};
+use pmfcl_read::{Batch, Column, Form, Source, Wanted};
+
+use crate::columns::{Wish, check_columns, check_labels};
+use crate::encode::{Encoded, Encoder, class_name};
+use crate::flow::{Files, Flow, Step};
+use crate::head::{check_count, first_rows, learn_categories};
+use crate::spill::{ChunkTargets, FileRows, NewChunk, Spill};
+use crate::{IngestError, Result};
+
+/// What to learn and how.
+pub struct Learning<'a> {
+    /// The files; together they are one task unless `task` names a column.
+    pub files: &'a Files,
+    /// Which columns are meant.
+    pub wish: &'a Wish,
+    /// The column that names the task of a row.
+    pub task: Option<&'a str>,
+    /// The name of the task, where it is one.
+    pub name: &'a str,
+    /// The weight of each task.
+    pub weight: f64,
+    /// Called after every piece.
+    pub progress: &'a (dyn Fn(Step) + Sync),
+}
+
+/// Rows read from files, and rows left out for missing values.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Read {
+    /// Rows learned.
+    pub rows: u64,
+    /// Rows left out.
+    pub dropped: u64,
+}
+
+/// Files that have been read, and whose tasks are fitted one after the other.
+#[derive(Debug)]
+pub struct Ingest {
+    /// The columns and the design under which all files of a command are read, settled by the first of them.
+    schema: Schema,
+    design: Option<Design>,
+    /// Classes found in the files, where all must be known before the first task.
+    classes: Vec<String>,
+    tasks: VecDeque<ReadTask>,
+}
+
+/// A task that has been read and not yet fitted.
+#[derive(Debug)]
+struct ReadTask {
+    name: String,
+    weight: f64,
+    rows: TaskRowsRead,
+}
+
+#[derive(Debug)]
+enum TaskRowsRead {
+    /// The answer to the only pass its problem asks for.
+    Once(Box<Partial>),
+    /// All rows, to be looked at several times.
+    Kept(Spill),
+}
+
+/// A fitted task with its name, to be inserted.
+#[derive(Debug)]
+pub struct NamedTask {
+    name: String,
+    weight: f64,
+    schema: Schema,
+    design: Design,
+    draft: Draft,
+    /// The classes to be fixed first, where the task lacks some of those in the files.
+    classes: Option<Vec<String>>,
+}
+
+impl NamedTask {
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Puts the task into a model: the one it was fitted for, unchanged since.
+    ///
+    /// # Errors
+    /// As [`Learner::insert`].
+    pub fn insert(self, model: &mut Model) -> Result<()> {
+        if let Some(classes) = self.classes {
+            model.learner.fix_classes(classes)?;
+        }
+        model.learner.insert(&self.name, &self.design, self.draft, self.weight)?;
+        model.schema = self.schema;
+        Ok(())
+    }
+}
+
+impl Ingest {
+    /// Before the first file.
+    pub fn new(model: &Model) -> Self {
+        Self {
+            schema: model.schema.clone(),
+            design: model.learner.design().cloned(),
+            classes: Vec::new(),
+            tasks: VecDeque::new(),
+        }
+    }
+
+    /// Reads files; the model is not changed.
+    ///
+    /// # Errors
+    /// When a file cannot be read, a row is invalid, or a task name is taken.
+    pub fn read(&mut self, model: &Model, learning: &Learning<'_>) -> Result<Read> {
+        let learner = &model.learner;
+        let beside = beside(&self.schema, learning.task, learner.problem().predicts_classes());
+        if self.design.is_none() {
+            self.fix_design(learner, learning.files, &beside)?;
+        }
+        let Some(design) = &self.design else { return Err(pmfcl::Error::NotLearned.into()) };
+        let recipe = Recipe {
+            schema: &self.schema,
+            learning,
+            learner,
+            // Pieces are summarized on threads; inside one there is one.
+            settings: Settings { threads: 1, ..learner.settings().clone() },
+            design,
+            keep_rows: learner.problem().looks_again(),
+        };
+        let (tasks, read) = recipe.run(beside)?;
+        if tasks.is_empty() {
+            return Err(no_rows(learning.files, read));
+        }
+        if learner.problem().needs_all_classes() {
+            self.note_classes(model, &tasks, learning)?;
+        }
+        for (name, rows) in tasks {
+            let name = if learning.task.is_some() { name } else { learning.name.to_owned() };
+            let twice = self.tasks.iter().any(|task| task.name == name);
+            if learner.contains(&name) || twice {
+                return Err(pmfcl::Error::DuplicateTask { name }.into());
+            }
+            self.tasks.push_back(ReadTask { name, weight: learning.weight, rows });
+        }
+        Ok(read)
+    }
+
+    /// The design under which the first file of the first task is read.
+    fn fix_design(&mut self, learner: &Learner, files: &Files, beside: &[Wanted]) -> Result<()> {
+        let settings = learner.settings();
+        let linear = settings.basis == Basis::default();
+        // Text alone has no inputs except its categories, and other bases are fixed on all of them.
+        if !linear || self.schema.inputs.is_empty() {
+            learn_categories(files, &mut self.schema, beside)?;
+        }
+        let inputs = self.schema.inputs.len();
+        let rows = if settings.basis.needs_rows() {
+            first_rows(files, &self.schema, beside)?
+        } else {
+            vec![0.0; inputs]
+        };
+        if rows.is_empty() {
+            return Err(no_rows(files, Read::default()));
+        }
+        self.design = Some(learner.design_for(&Rows::new(&rows, inputs)?)?);
+        Ok(())
+    }
+
+    /// Notes the classes of the files, and refuses those a model that has learned does not know.
+    fn note_classes(
+        &mut self,
+        model: &Model,
+        tasks: &[(String, TaskRowsRead)],
+        learning: &Learning<'_>,
+    ) -> Result<()> {
+        let mut found: Vec<String> = Vec::new();
+        for (_, rows) in tasks {
+            let TaskRowsRead::Kept(spill) = rows else { continue };
+            for chunk in &spill.chunks {
+                let ChunkTargets::Classes { codes, names } = &chunk.y else { continue };
+                let mut used = vec![false; names.len()];
+                codes.iter().for_each(|&code| used[code as usize] = true);
+                let names = names.iter().zip(used).filter(|(_, used)| *used);
+                found.extend(names.map(|(name, _)| name.clone()));
+            }
+        }
+        let known = model.learner.classes();
+        if let Some(new) = found.iter().find(|c| !known.is_empty() && !known.contains(c)) {
+            let mut all = known.to_vec();
+            for class in &found {
+                if !all.contains(class) {
+                    all.push(class.clone());
+                }
+            }
+            return Err(IngestError::Column {
+                file: learning.files.paths[0].display().to_string(),
+                what: format!(
+                    "column '{}' has the class '{new}', which the model does not know; log-loss has to know all classes from \
+                     the start: make the model with --classes {}, or with --loss gaussian",
+                    self.schema.targets[0],
+                    all.join(","),
+                ),
+            });
+        }
+        for class in found {
+            if !self.classes.contains(&class) {
+                self.classes.push(class);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether every task has been fitted.
+    pub fn is_empty(&self) -> bool {
+        self.tasks.is_empty()
+    }
+
+    /// Fits the next task, given the model with the tasks before it; `None` when there are no more.
+    ///
+    /// # Errors
+    /// When a row is invalid, or the task does not go with those before it.
+    pub fn next(&mut self, model: &Model) -> Result<Option<NamedTask>> {
+        let Some(task) = self.tasks.pop_front() else { return Ok(None) };
+        let ReadTask { name, weight, rows } = task;
+        let mut schema = if model.learner.design().is_none() {
+            self.schema.clone()
+        } else {
+            model.schema.clone()
+        };
+        let keys = match &rows {
+            TaskRowsRead::Once(first) => {
+                first.tasks.iter().flat_map(|task| task.new_inputs.clone()).collect()
+            }
+            TaskRowsRead::Kept(spill) => {
+                spill.chunks.iter().flat_map(|chunk| chunk.new.clone()).collect::<Vec<_>>()
+            }
+        };
+        for key in &keys {
+            add_input(&mut schema, key)?;
+        }
+        let base = match (model.learner.design(), &self.design) {
+            (Some(design), _) | (None, Some(design)) => design,
+            (None, None) => return Err(pmfcl::Error::NotLearned.into()),
+        };
+        let design = base.with_inputs(schema.inputs.len().saturating_sub(base.inputs()))?;
+        let classes = self.classes_to_fix(model, &rows);
+        let draft = match &classes {
+            Some(names) => {
+                let mut learner = model.learner.clone();
+                learner.fix_classes(names.clone())?;
+                self.fitted(&learner, &schema, &design, rows, weight)?
+            }
+            None => self.fitted(&model.learner, &schema, &design, rows, weight)?,
+        };
+        Ok(Some(NamedTask { name, weight, schema, design, draft, classes }))
+    }
+
+    /// All classes of the files, where the first task lacks some and they cannot be added later.
+    fn classes_to_fix(&self, model: &Model, rows: &TaskRowsRead) -> Option<Vec<String>> {
+        let learner = &model.learner;
+        if !learner.problem().needs_all_classes() || !learner.classes().is_empty() {
+            return None;
+        }
+        let TaskRowsRead::Kept(spill) = rows else { return None };
+        let has = |class: &String| {
+            spill.chunks.iter().any(|chunk| match &chunk.y {
+                ChunkTargets::Classes { codes, names } => names
+                    .iter()
+                    .position(|name| name == class)
+                    .is_some_and(|at| codes.contains(&(at as u32))),
+                ChunkTargets::Values { .. } => false,
+            })
+        };
+        (!self.classes.iter().all(has)).then(|| self.classes.clone())
+    }
+
+    fn fitted(
+        &self,
+        learner: &Learner,
+        schema: &Schema,
+        design: &Design,
+        rows: TaskRowsRead,
+        weight: f64,
+    ) -> Result<Draft> {
+        let place = |key: &str| input_of(schema, key).unwrap_or(0);
+        match rows {
+            TaskRowsRead::Once(first) => {
+                let mut first = *first;
+                let offset = usize::from(design.intercept());
+                for task in &mut first.tasks {
+                    *task = placed(task, design.width(), &|key| offset + place(key))?;
+                }
+                Ok(learner.fit(design, first, &mut NoMore, weight)?)
+            }
+            TaskRowsRead::Kept(spill) => {
+                spill.with_passes(learner.context_with(design), &place, |passes| {
+                    let first = passes.run(&learner.problem().first_pass())?;
+                    learner.fit(design, first, passes, weight)
+                })
+            }
+        }
+    }
+}
+
+/// A task summary with the columns of new inputs where the model has them.
+fn placed(task: &TaskSummary, width: usize, place: &dyn Fn(&str) -> usize) -> Result<TaskSummary> {
+    let known = task.quadratic.width() - task.new_inputs.len();
+    let places: Vec<usize> =
+        (0..known).chain(task.new_inputs.iter().map(|key| place(key))).collect();
+    let mut moved = task.rearranged(&places, width)?;
+    moved.new_inputs = Vec::new();
+    Ok(moved)
+}
+
+/// The executor of a problem that asks for one pass.
+struct NoMore;
+
+impl pmfcl::problem::Passes for NoMore {
+    fn run(&mut self, _: &pmfcl::problem::Pass) -> pmfcl::Result<Partial> {
+        Err(pmfcl::Error::State { reason: "the rows are gone after one pass".to_owned() })
+    }
+}
+
+/// The key of a category: its column and its value.
+fn key_of((column, value): &(usize, String)) -> String {
+    format!("{column}:{value}")
+}
+
+/// Column and value of a key.
+fn of_key(key: &str) -> Option<(usize, &str)> {
+    let (column, value) = key.split_once(':')?;
+    Some((column.parse().ok()?, value))
+}
+
+/// The input of a key.
+fn input_of(schema: &Schema, key: &str) -> Option<usize> {
+    let (column, value) = of_key(key)?;
+    schema.categories(column).find(|(v, _)| *v == value).map(|(_, i)| i)
+}
+
+/// Adds the category of a key to a schema that does not have it.
+fn add_input(schema: &mut Schema, key: &str) -> Result<()> {
+    if input_of(schema, key).is_some() {
+        return Ok(());
+    }
+    if let Some((column, value)) = of_key(key) {
+        let count = schema.categories(column).count() + 1;
+        check_count("the files", &schema.columns[column].name, count)?;
+        schema.inputs.push(Input::Category { column, value: value.to_owned() });
+    }
+    Ok(())
+}
+
+/// The columns wanted beside the features: the targets, then the one that names the task.
+pub(crate) fn beside(schema: &Schema, task: Option<&str>, classes: bool) -> Vec<Wanted> {
+    let form = if classes { Form::Text } else { Form::Number };
+    let targets = schema.targets.iter().map(|name| Wanted::new(name.clone(), form));
+    targets.chain(task.map(|name| Wanted::new(name, Form::Text))).collect()
+}
+
+fn no_rows(files: &Files, read: Read) -> IngestError {
+    IngestError::NoRows { file: files.paths[0].display().to_string(), dropped: read.dropped }
+}
+
+/// How pieces of files become parts of tasks.
+struct Recipe<'a> {
+    schema: &'a Schema,
+    learning: &'a Learning<'a>,
+    learner: &'a Learner,
+    settings: Settings,
+    /// The design for the schema's inputs.
+    design: &'a Design,
+    /// Whether rows are looked at again, so that they are kept instead of summarized.
+    keep_rows: bool,
+}
+
+/// Some rows of a task.
+struct TaskPart {
+    name: String,
+    rows: PartRows,
+}
+
+enum PartRows {
+    Summary(Box<Partial>),
+    Rows(NewChunk, Vec<f64>),
+}
+
+/// A task that grows part by part.
+#[derive(Default)]
+struct Growing {
+    parts: Counter<Partial>,
+    rows: Spill,
+}
+
+impl Recipe<'_> {
+    /// Reads all files and gives the tasks in order of appearance.
+    fn run(&self, beside: Vec<Wanted>) -> Result<(Vec<(String, TaskRowsRead)>, Read)> {
+        let (schema, wish) = (self.schema, self.learning.wish);
+        let encoder = Encoder::new(schema, beside, self.design.map().is_identity());
+        let classes = self.learner.problem().predicts_classes();
+        let flow = Flow {
+            plan: &|source| {
+                check_columns(source, schema, wish, true)?;
+                if classes {
+                    check_labels(source, &schema.targets, self.learner.classes(), wish)?;
+                }
+                Ok(encoder.wanted())
+            },
+            work: &|source, batch| {
+                let parts = self.parts(&encoder, source, batch)?;
+                Ok((parts, Read { rows: batch.rows as u64, dropped: batch.dropped }))
+            },
+            progress: self.learning.progress,
+        };
+        let mut order: Vec<String> = Vec::new();
+        let mut tasks: HashMap<String, Growing> = HashMap::new();
+        let mut total = Read::default();
+        self.learning.files.run(&flow, |(parts, read)| {
+            total.rows += read.rows;
+            total.dropped += read.dropped;
+            for TaskPart { name, rows } in parts {
+                let task = tasks.entry(name.clone()).or_insert_with(|| {
+                    order.push(name);
+                    Growing::default()
+                });
+                match rows {
+                    PartRows::Summary(partial) => {
+                        task.parts.push(*partial, |older, newer| older.merge(newer))?;
+                    }
+                    PartRows::Rows(chunk, x) => task.rows.push(chunk, x)?,
+                }
+            }
+            Ok(true)
+        })?;
+        let mut done = Vec::with_capacity(order.len());
+        for name in order {
+            let Some(task) = tasks.remove(&name) else { continue };
+            let rows = if self.keep_rows {
+                TaskRowsRead::Kept(task.rows)
+            } else {
+                match task.parts.finish(|small, large| small.merge(large))? {
+                    Some(partial) => TaskRowsRead::Once(Box::new(partial)),
+                    None => continue,
+                }
+            };
+            done.push((name, rows));
+        }
+        Ok((done, total))
+    }
+
+    /// The tasks of one batch.
+    fn parts(
+        &self,
+        encoder: &Encoder<'_>,
+        source: &Source,
+        batch: &Batch,
+    ) -> Result<Vec<TaskPart>> {
+        if batch.rows == 0 {
+            return Ok(Vec::new());
+        }
+        let encoded = encoder.categories(source, batch)?;
+        let targets = BatchTargets::of(self, encoder, source, batch);
+        let task = self.learning.task.map(|_| encoder.beside(batch, self.schema.targets.len()));
+        let (names, groups): (Vec<String>, Vec<Vec<usize>>) = match task {
+            Some(Column::Texts(texts)) => {
+                let column = self.learning.task;
+                let field = source.fields().iter().find(|f| Some(f.name.as_str()) == column);
+                let mut groups = vec![Vec::new(); texts.names.len()];
+                for (i, code) in texts.codes.iter().enumerate() {
+                    groups[*code as usize].push(i);
+                }
+                (texts.names.iter().map(|name| class_name(field, name)).collect(), groups)
+            }
+            _ => (vec![String::new()], vec![(0..batch.rows).collect()]),
+        };
+        let whole = names.len() == 1;
+        // Rows of several tasks are laid out once, and gathered task by task.
+        let mut all = Vec::new();
+        if !whole {
+            encoder.write(batch, &encoded, (0, batch.rows), &mut all);
+        }
+        let mut parts = Vec::with_capacity(names.len());
+        for (name, rows) in names.into_iter().zip(&groups) {
+            if rows.is_empty() {
+                continue;
+            }
+            let group = Group { source, batch, encoder, encoded: &encoded, rows, whole, all: &all };
+            let rows = if self.keep_rows {
+                self.kept(&group, &targets)?
+            } else {
+                PartRows::Summary(Box::new(self.summarized(&group, &targets)?))
+            };
+            parts.push(TaskPart { name, rows });
+        }
+        Ok(parts)
+    }
+
+    /// The rows of a group as they are, to be looked at later.
+    fn kept(&self, group: &Group<'_>, targets: &BatchTargets<'_>) -> Result<PartRows> {
+        let mut x = Vec::new();
+        group.write(0, group.rows.len(), &mut x);
+        let y = targets.chunk(group.rows);
+        if let ChunkTargets::Values { cells, width } = &y {
+            let problem = self.learner.problem();
+            for (i, value) in cells.iter().enumerate() {
+                if let Some(must) = problem.refuses_target(*value) {
+                    let (row, column) = ((i / width) as u64, i % width);
+                    let error = pmfcl::Error::Target { row, column, value: *value, must };
+                    return Err(group.blame(error));
+                }
+            }
+        }
+        let file_rows = FileRows::of(group.rows.iter().map(|&i| group.batch.file_row(i)));
+        let chunk = NewChunk {
+            file: group.source.label().to_owned(),
+            file_rows,
+            width: group.encoded.width,
+            new: group.encoded.new.iter().map(key_of).collect(),
+            y,
+            len: group.rows.len(),
+        };
+        Ok(PartRows::Rows(chunk, x))
+    }
+
+    /// The answer of a group to the first pass.
+    fn summarized(&self, group: &Group<'_>, targets: &BatchTargets<'_>) -> Result<Partial> {
+        let new = group.encoded.width - self.design.inputs();
+        let design = self.design.with_inputs(new)?;
+        let context = TaskContext {
+            problem: self.learner.problem(),
+            settings: &self.settings,
+            design: &design,
+            outputs: self.learner.outputs(),
+        };
+        let mut worker = Worker::new(context, &self.learner.problem().first_pass())?;
+        // A block at a time, so that rows are still in the cache when they are summarized.
+        let block = worker.block_rows();
+        let mut x = ROOM.take();
+        let mut from = 0;
+        while from < group.rows.len() {
+            let to = (from + block).min(group.rows.len());
+            group.write(from, to, &mut x);
+            let y = targets.chunk(&group.rows[from..to]);
+            let view = match &y {
+                ChunkTargets::Values { cells, width } => Targets::Values(Rows::new(cells, *width)?),
+                ChunkTargets::Classes { codes, names } => Targets::Classes { codes, names },
+            };
+            let rows = TaskRows { x: Rows::new(&x, group.encoded.width)?, y: view, weights: None };
+            worker.add(rows).map_err(|e| group.blame(e))?;
+            from = to;
+        }
+        ROOM.set(x);
+        let mut partial = worker.finish().map_err(|e| group.blame(e))?;
+        let keys: Vec<String> = group.encoded.new.iter().map(key_of).collect();
+        partial.tasks.iter_mut().for_each(|task| task.new_inputs.clone_from(&keys));
+        Ok(partial)
+    }
+}
+
+thread_local! {
+    /// Room to lay rows out in, kept from piece to piece: fresh memory costs as much as filling it.
+    static ROOM: std::cell::Cell<Vec<f64>> = const { std::cell::Cell::new(Vec::new()) };
+}
+
+/// The rows of one task in a batch.
+struct Group<'a> {
+    source: &'a Source,
+    batch: &'a Batch,
+    encoder: &'a Encoder<'a>,
+    encoded: &'a Encoded,
+    rows: &'a [usize],
+    /// Whether these are all rows of the batch.
+    whole: bool,
+    /// All rows of the batch, encoded, where they are not.
+    all: &'a [f64],
+}
+
+impl Group<'_> {
+    /// Writes the inputs of rows `from .. to` of the group.
+    fn write(&self, from: usize, to: usize, x: &mut Vec<f64>) {
+        if self.whole {
+            self.encoder.write(self.batch, self.encoded, (from, to), x);
+            return;
+        }
+        let width = self.encoded.width;
+        x.clear();
+        for row in &self.rows[from..to] {
+            x.extend_from_slice(&self.all[row * width..][..width]);
+        }
+    }
+
+    /// What the learner said of a row of the group, with its place in the file.
+    fn blame(&self, error: pmfcl::Error) -> IngestError {
+        IngestError::at(
+            self.source.label(),
+            |row| self.batch.file_row(self.rows[row as usize]),
+            error,
+        )
+    }
+}
+
+/// The targets of a batch.
+struct BatchTargets<'a> {
+    columns: Vec<&'a Column>,
+    /// Names of the classes, where classes are predicted.
+    classes: Option<Vec<String>>,
+    /// For each code of the label column its class.
+    codes: Vec<u32>,
+}
+
+impl<'a> BatchTargets<'a> {
+    fn of(recipe: &Recipe<'_>, encoder: &Encoder<'_>, source: &Source, batch: &'a Batch) -> Self {
+        let columns: Vec<&Column> =
+            (0..recipe.schema.targets.len()).map(|k| encoder.beside(batch, k)).collect();
+        let mut targets = Self { columns, classes: None, codes: Vec::new() };
+        if recipe.learner.problem().predicts_classes()
+            && let Column::Texts(texts) = targets.columns[0]
+        {
+            let target = &recipe.schema.targets[0];
+            let field = source.fields().iter().find(|f| f.name == *target);
+            let mut classes: Vec<String> = Vec::new();
+            for name in &texts.names {
+                let name = class_name(field, name);
+                let at = classes.iter().position(|c| *c == name).unwrap_or(classes.len());
+                targets.codes.push(at as u32);
+                if at == classes.len() {
+                    classes.push(name);
+                }
+            }
+            targets.classes = Some(classes);
+        }
+        targets
+    }
+
+    /// The targets of some rows.
+    fn chunk(&self, rows: &[usize]) -> ChunkTargets {
+        if let (Some(names), Column::Texts(texts)) = (&self.classes, self.columns[0]) {
+            let codes = rows.iter().map(|&i| self.codes[texts.codes[i] as usize]).collect();
+            return ChunkTargets::Classes { codes, names: names.clone() };
+        }
+        let width = self.columns.len();
+        let mut cells = Vec::with_capacity(rows.len() * width);
+        for &i in rows {
+            cells.extend(self.columns.iter().map(|column| match column {
+                Column::Numbers(values) => values[i],
+                Column::Texts(_) | Column::Block { .. } => f64::NAN,
+            }));
+        }
+        ChunkTargets::Values { cells, width }
+    }
+}
+
+/// The task summary a model would keep of these files as one task, made once more: to unlearn it from compact memory.
+///
+/// # Errors
+/// As [`Ingest::read`]; for categories or classes the model does not know.
+pub fn summarize_again(model: &Model, files: &Files, wish: &Wish) -> Result<TaskSummary> {
+    if model.learner.design().is_none() {
+        return Err(pmfcl::Error::NotLearned.into());
+    }
+    let name = "these rows once more";
+    let learning = Learning { files, wish, task: None, name, weight: 1.0, progress: &|_| {} };
+    let mut ingest = Ingest::new(model);
+    ingest.read(model, &learning)?;
+    let unknown = |what: &str, value: &str| IngestError::Column {
+        file: files.paths[0].display().to_string(),
+        what: format!(
+            "the model does not know the {what} '{value}': these are not the rows it learned"
+        ),
+    };
+    let Some(task) = ingest.next(model)? else { return Err(no_rows(files, Read::default())) };
+    if let Some(Input::Category { value, .. }) = task.schema.inputs.get(model.schema.inputs.len()) {
+        return Err(unknown("category", value));
+    }
+    let known = model.learner.classes();
+    let summary = task.draft.summary;
+    if let Some(class) = summary.classes.iter().find(|class| !known.contains(class)) {
+        return Err(unknown("class", class));
+    }
+    Ok(summary)
+}

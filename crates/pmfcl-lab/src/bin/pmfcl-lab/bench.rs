@@ -1,0 +1,109 @@
+//! `pmfcl-lab bench`: speed, memory and accuracy, one run, ratios.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::{Args, Subcommand};
+use pmfcl_lab::images::Benchmark;
+use pmfcl_lab::{conditioning, footprint, kernels, scaling};
+
+use crate::contest::Contest;
+use crate::digits::Digits;
+use crate::throughput;
+use pmfcl_terminal::{Table, print};
+
+/// Measure speed, memory and accuracy against peers and the machine's own limit.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  pmfcl-lab bench conditioning
+  pmfcl-lab bench pmnist --data mnist --methods sgd,er,der-500
+  pmfcl-lab bench stream bike.csv --task-column quarter --target rentals")]
+pub(crate) struct Bench {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// Accumulators against OpenBLAS and LAPACK; needs Python with NumPy and SciPy.
+    Kernels(Turns),
+    /// Digits kept as conditioning worsens, against the paper's way and joint QR.
+    Conditioning,
+    /// Numbers kept, growth over tasks, peak while summarizing a million rows.
+    Memory,
+    /// The cost of one more task, in memory and in a file, and of a point of the front.
+    Scaling {
+        /// How many tasks are learned one after the other; a tenth of them into a file.
+        #[arg(long, default_value_t = 100_000, value_name = "N")]
+        tasks: usize,
+    },
+    /// Learning a wide Parquet and CSV file against reading it; needs Python with pyarrow and Polars.
+    Reading {
+        #[command(flatten)]
+        turns: Turns,
+        /// Where the large files are to be put, to be used again.
+        #[arg(long, value_name = "DIR")]
+        data: Option<PathBuf>,
+    },
+    /// 20 permutations of MNIST against the field's methods and their published numbers.
+    Pmnist(Digits),
+    /// The same with 20 rotations.
+    Rmnist(Digits),
+    /// The same with two digits a task.
+    Smnist(Digits),
+    /// The same with two classes of Fashion-MNIST a task.
+    Fashion(Digits),
+    Stream(Box<Contest>),
+}
+
+#[derive(Debug, Args)]
+struct Turns {
+    /// How often each side is measured, in turns; the best counts.
+    #[arg(long, default_value_t = 3, value_name = "N")]
+    turns: usize,
+}
+
+impl Bench {
+    pub(crate) fn run(&self, json: bool) -> Result<()> {
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        let tables = match &self.what {
+            What::Kernels(turns) => kernels::run(turns.turns)?,
+            What::Conditioning => vec![conditioning::run(conditioning::Sizes::default())?],
+            // The peak first: it is that of the whole process.
+            What::Memory => vec![
+                footprint::peak(1_000_000, 128, threads)?,
+                footprint::entries()?,
+                footprint::growth()?,
+            ],
+            What::Scaling { tasks } => vec![
+                scaling::next_task(100)?,
+                scaling::many_tasks(*tasks)?,
+                throughput::many_tasks(tasks / 10)?,
+                scaling::front_point(100)?,
+            ],
+            What::Reading { turns, data } => throughput::run(turns.turns, data.as_deref())?,
+            What::Pmnist(digits) => digits.run(Benchmark::Permuted, threads)?,
+            What::Rmnist(digits) => digits.run(Benchmark::Rotated, threads)?,
+            What::Smnist(digits) => digits.run(Benchmark::Split, threads)?,
+            What::Fashion(digits) => digits.run(Benchmark::Fashion, threads)?,
+            What::Stream(contest) => contest.run()?,
+        };
+        print(&if json { as_json(&tables) } else { as_text(&tables) })
+    }
+}
+
+fn as_text(tables: &[Table]) -> String {
+    tables.iter().map(Table::text).collect::<Vec<_>>().join("\n")
+}
+
+fn as_json(tables: &[Table]) -> String {
+    let tables: Vec<_> = tables
+        .iter()
+        .map(|t| {
+            serde_json::json!({
+                "title": t.title, "columns": t.columns, "rows": t.rows, "notes": t.notes,
+            })
+        })
+        .collect();
+    format!("{:#}\n", serde_json::json!({ "tables": tables }))
+}

@@ -1,0 +1,143 @@
+//! Data files on the command line: which ones, and how to read them.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Result, bail};
+use clap::{Args, ValueEnum};
+use pmfcl_ingest::Files;
+use pmfcl_read::{Missing, Options};
+
+use crate::terminal::note;
+
+/// What to do with rows that miss a value.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum OnMissing {
+    /// Stop and name the cell.
+    Error,
+    /// Leave the row out; its prediction is empty.
+    Drop,
+}
+
+/// How data files are read.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Reading")]
+pub struct Reading {
+    /// Missing and non-finite values: stop, or drop the row; predict leaves its prediction empty.
+    #[arg(long, value_enum, default_value = "error", value_name = "WAY")]
+    missing: OnMissing,
+    /// Between the fields of CSV; by default what the first line has (`,` `;` tab `|`).
+    #[arg(long, value_name = "CHAR")]
+    delimiter: Option<String>,
+    /// The quote character of CSV.
+    #[arg(long, default_value = "\"", value_name = "CHAR")]
+    quote: String,
+    /// The first line of CSV is data; columns are x1, x2, …
+    #[arg(long)]
+    no_header: bool,
+    /// Threads to use; results do not depend on it.
+    #[arg(long, value_name = "N")]
+    threads: Option<usize>,
+}
+
+impl Reading {
+    /// How files are read.
+    ///
+    /// # Errors
+    /// When a delimiter or quote is not one plain character.
+    pub fn options(&self) -> Result<Options> {
+        let byte = |text: &str, what: &str| match text.as_bytes() {
+            [b] if b.is_ascii() => Ok(*b),
+            _ if text == "\\t" || text.eq_ignore_ascii_case("tab") => Ok(b'\t'),
+            _ => bail!("--{what} takes one plain character, not '{text}'"),
+        };
+        Ok(Options {
+            delimiter: self.delimiter.as_deref().map(|d| byte(d, "delimiter")).transpose()?,
+            header: !self.no_header,
+            quote: byte(&self.quote, "quote")?,
+            missing: match self.missing {
+                OnMissing::Error => Missing::Refuse,
+                OnMissing::Drop => Missing::Drop,
+            },
+            piece_rows: None,
+        })
+    }
+
+    /// Threads to use: as given, or all cores.
+    pub fn threads(&self) -> usize {
+        let all = || std::thread::available_parallelism().map_or(1, usize::from);
+        self.threads.unwrap_or_else(all).max(1)
+    }
+
+    /// These files, read in this way.
+    ///
+    /// # Errors
+    /// As [`Reading::options`].
+    pub fn files(&self, paths: Vec<PathBuf>) -> Result<Files> {
+        Ok(Files { paths, options: self.options()?, threads: self.threads() })
+    }
+}
+
+/// The files one argument stands for: itself, or all that a pattern matches, in order.
+///
+/// # Errors
+/// When a pattern is invalid or matches no file.
+pub fn expand(argument: &str) -> Result<Vec<PathBuf>> {
+    let path = PathBuf::from(argument);
+    if path.exists() || !argument.contains(['*', '?', '[']) {
+        return Ok(vec![path]);
+    }
+    let mut found: Vec<PathBuf> = Vec::new();
+    for entry in glob::glob(argument)? {
+        found.push(entry?);
+    }
+    if found.is_empty() {
+        bail!("{argument}: no file matches this pattern");
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// Notes which columns are no features because pandas wrote them as the index of its rows.
+pub fn note_index(columns: &[String]) {
+    for name in columns {
+        note(&format!(
+            "column '{name}' is the index of a pandas table and is not used as a feature"
+        ));
+    }
+}
+
+/// What a task is called after: the file's name without its endings.
+pub fn task_name(argument: &str) -> String {
+    if argument == "-" {
+        return "stdin".to_owned();
+    }
+    let name = Path::new(argument)
+        .file_name()
+        .map_or_else(|| argument.to_owned(), |name| name.to_string_lossy().into_owned());
+    let mut stem = name.as_str();
+    for ending in [".gz", ".zst"] {
+        stem = stem.strip_suffix(ending).unwrap_or(stem);
+    }
+    for ending in [".csv", ".tsv", ".parquet", ".arrow", ".feather", ".npy", ".npz", "-ubyte"] {
+        stem = stem.strip_suffix(ending).unwrap_or(stem);
+    }
+    if stem.is_empty() { name } else { stem.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tasks_are_called_after_their_files() {
+        for (path, name) in [
+            ("data/2024-01.csv.gz", "2024-01"),
+            ("a/b.parquet", "b"),
+            ("train-images-idx3-ubyte.gz", "train-images-idx3"),
+            ("-", "stdin"),
+            ("sales.2024.csv", "sales.2024"),
+        ] {
+            assert_eq!(task_name(path), name);
+        }
+    }
+}

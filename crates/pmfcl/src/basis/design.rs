@@ -1,0 +1,107 @@
+//! From input row to design row.
+
+use super::{BasisError, Map};
+use crate::error::{Error, Result};
+use crate::rows::Rows;
+
+/// From input row to design row: the basis, with an intercept column in front where wanted.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Design {
+    map: Map,
+    intercept: bool,
+}
+
+impl Design {
+    /// A design of a fixed basis map and, where `intercept`, a leading column of ones.
+    pub fn new(map: Map, intercept: bool) -> Self {
+        Self { map, intercept }
+    }
+
+    /// Input columns.
+    pub fn inputs(&self) -> usize {
+        self.map.inputs()
+    }
+
+    /// Design columns `m`, the intercept included.
+    pub fn width(&self) -> usize {
+        self.map.width() + usize::from(self.intercept)
+    }
+
+    /// Whether column 0 is the intercept.
+    pub fn intercept(&self) -> bool {
+        self.intercept
+    }
+
+    /// The basis map.
+    pub fn map(&self) -> &Map {
+        &self.map
+    }
+
+    /// Whether `wider` is this design with inputs added at the end; only the linear basis can grow.
+    pub(crate) fn extends_to(&self, wider: &Self) -> bool {
+        self.map.is_identity()
+            && wider.map.is_identity()
+            && self.intercept == wider.intercept
+            && self.inputs() <= wider.inputs()
+    }
+
+    /// The design with `count` inputs more, at the end.
+    ///
+    /// # Errors
+    /// When the basis is not the linear one, whose columns alone do not depend on the number of inputs.
+    pub fn with_inputs(&self, count: usize) -> Result<Self> {
+        if count > 0 && !self.map.is_identity() {
+            return Err(Error::Unsupported {
+                operation: "a new input",
+                reason: format!(
+                    "the basis {} was fixed for {} inputs; only the linear basis can grow",
+                    self.map.basis(),
+                    self.inputs()
+                ),
+            });
+        }
+        if count == 0 {
+            return Ok(self.clone());
+        }
+        let map = super::Basis::default().fix(&[], self.inputs() + count)?;
+        Ok(Self::new(map, self.intercept))
+    }
+
+    /// Writes the design rows of `x[from..]` into `out`, `stride` apart.
+    pub(crate) fn write(
+        &self,
+        x: &Rows<'_>,
+        from: usize,
+        out: &mut [f64],
+        stride: usize,
+        scale: Option<&[f64]>,
+    ) -> Result<(), BasisError> {
+        let offset = usize::from(self.intercept);
+        if self.intercept {
+            for (i, row) in out.chunks_exact_mut(stride).enumerate() {
+                row[0] = scale.map_or(1.0, |s| s[i]);
+            }
+        }
+        if self.map.is_identity() {
+            x.copy_into(from, out, stride, offset, scale);
+            return Ok(());
+        }
+        let to = from + out.len() / stride;
+        match x.as_f64(from, to) {
+            Some(rows) => self.map.apply(rows, out, stride, offset)?,
+            None => {
+                let mut widened = Vec::with_capacity((to - from) * x.width());
+                x.slice(from, to).append_to(&mut widened);
+                self.map.apply(&widened, out, stride, offset)?;
+            }
+        }
+        if let Some(scale) = scale {
+            for (row, s) in out.chunks_exact_mut(stride).zip(scale) {
+                for v in &mut row[offset..self.width()] {
+                    *v *= s;
+                }
+            }
+        }
+        Ok(())
+    }
+}

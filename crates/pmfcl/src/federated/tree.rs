@@ -1,0 +1,82 @@
+//! A pool that does not depend on the order of arrival, at a cost that does not grow with what arrived before.
+//!
+//! Tasks are divided over 32 leaves by a hash of client and step. A leaf is pooled in the order of client and step, leaves are merged
+//! pairwise along a fixed tree: the same set of tasks gives the same bits, and one more task costs one leaf and five merges.
+
+use std::sync::Arc;
+
+use crate::error::Result;
+use crate::problem::{Part, Pool};
+
+const LEAVES: usize = 32;
+
+/// The pools of the leaves and of the nodes above them, each made when first asked for after a change.
+#[derive(Debug, Clone)]
+pub(super) struct Tree {
+    /// Node 1 is the root, nodes `i` has the children `2i` and `2i + 1`; leaves begin at [`LEAVES`]. `None` is to be made again.
+    nodes: Vec<Option<Option<Arc<Pool>>>>,
+}
+
+impl Default for Tree {
+    fn default() -> Self {
+        Self { nodes: vec![None; 2 * LEAVES] }
+    }
+}
+
+impl Tree {
+    /// Notes that the tasks of this client and step have changed.
+    pub(super) fn touch(&mut self, client: &str, step: u64) {
+        let mut at = LEAVES + leaf(client, step);
+        while at > 0 {
+            self.nodes[at] = None;
+            at /= 2;
+        }
+    }
+
+    /// Notes that all weights have changed.
+    pub(super) fn touch_all(&mut self) {
+        self.nodes.fill(None);
+    }
+
+    /// The pool of all tasks; `tasks` gives those of a leaf in the order of client and step. `None` where there are none.
+    pub(super) fn pool<'a>(
+        &mut self,
+        shape: (usize, usize),
+        tasks: &dyn Fn(usize) -> Vec<Part<'a>>,
+    ) -> Result<Option<Arc<Pool>>> {
+        self.node(1, shape, tasks)
+    }
+
+    fn node<'a>(
+        &mut self,
+        at: usize,
+        shape: (usize, usize),
+        tasks: &dyn Fn(usize) -> Vec<Part<'a>>,
+    ) -> Result<Option<Arc<Pool>>> {
+        if let Some(known) = &self.nodes[at] {
+            return Ok(known.clone());
+        }
+        let made = if at >= LEAVES {
+            match &tasks(at - LEAVES)[..] {
+                [] => None,
+                parts => Some(Arc::new(Pool::with_tasks(None, shape, parts)?)),
+            }
+        } else {
+            match (self.node(2 * at, shape, tasks)?, self.node(2 * at + 1, shape, tasks)?) {
+                (Some(a), Some(b)) => Some(Arc::new(a.merge(&b)?)),
+                (a, b) => a.or(b),
+            }
+        };
+        self.nodes[at] = Some(made.clone());
+        Ok(made)
+    }
+}
+
+/// The leaf of a client's step.
+pub(super) fn leaf(client: &str, step: u64) -> usize {
+    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
+    for byte in client.bytes().chain([0]).chain(step.to_le_bytes()) {
+        hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    }
+    (hash ^ (hash >> 29)) as usize % LEAVES
+}

@@ -1,0 +1,213 @@
+//! Predictions of the current solution.
+
+use super::{Learner, check_width};
+use crate::error::{Error, Result, listing};
+use crate::problem::{Evaluation, Outputs, Response, response_largest};
+use crate::rows::{Rows, Targets, TaskRows};
+use crate::theta::Theta;
+
+/// Rows scored at a time: a block of design rows stays in cache.
+const BLOCK: usize = 512;
+
+/// Parameters with what their columns stand for, as people and other programs want them: classes in sorted order.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Parameters {
+    /// The parameters.
+    pub theta: Theta,
+    /// The classes of a classifier in sorted order, empty for values. Where the response says that the first is zero, it has
+    /// no column.
+    pub classes: Vec<String>,
+    /// How they answer.
+    pub response: Response,
+}
+
+impl Learner {
+    /// Predicted values, one row of targets for each row of inputs, end to end.
+    ///
+    /// # Errors
+    /// When nothing has been learned, the inputs have other columns or values that are not finite, or classes are predicted.
+    pub fn predict(&self, x: Rows<'_>) -> Result<Vec<f64>> {
+        if self.problem.predicts_classes() {
+            return Err(self.predicts_other("values"));
+        }
+        let solved = self.solved()?;
+        let mut out = Vec::with_capacity(x.len() * solved.solution.theta.targets());
+        self.each_block(x, |rows| solved.response.values(&solved.solution.theta, rows, &mut out))?;
+        Ok(out)
+    }
+
+    /// Scores of every row, [`Learner::classes`] end to end: fitted indicators for `squared`, discriminants for `gaussian`,
+    /// log-odds against the first class (two classes) or centred log-odds for `logistic`. A class without rows has none: `−∞`.
+    ///
+    /// # Errors
+    /// As [`Learner::predict`], when values are predicted.
+    pub fn scores(&self, x: Rows<'_>) -> Result<Vec<f64>> {
+        let Outputs::Classes(classes) = &self.outputs else {
+            return Err(self.predicts_other("classes"));
+        };
+        let solved = self.solved()?;
+        let mut out = Vec::with_capacity(x.len() * classes.len());
+        self.each_block(x, |rows| {
+            solved.response.scores(&solved.solution.theta, classes, rows, &mut out);
+        })?;
+        Ok(out)
+    }
+
+    /// The class of every row, as a position in [`Learner::classes`].
+    ///
+    /// # Errors
+    /// As [`Learner::scores`].
+    pub fn predict_codes(&self, x: Rows<'_>) -> Result<Vec<u32>> {
+        let scores = self.scores(x)?;
+        Ok(scores.chunks_exact(self.classes().len()).map(response_largest).collect())
+    }
+
+    /// The class of every row, by name.
+    ///
+    /// # Errors
+    /// As [`Learner::scores`].
+    pub fn predict_classes(&self, x: Rows<'_>) -> Result<Vec<String>> {
+        let codes = self.predict_codes(x)?;
+        Ok(codes.iter().map(|&code| self.classes()[code as usize].clone()).collect())
+    }
+
+    /// Probabilities of every row, [`Learner::classes`] end to end; each row sums to 1.
+    ///
+    /// # Errors
+    /// As [`Learner::scores`].
+    pub fn probabilities(&self, x: Rows<'_>) -> Result<Vec<f64>> {
+        let mut scores = self.scores(x)?;
+        self.solved()?.response.probabilities(&mut scores, self.classes().len());
+        Ok(scores)
+    }
+
+    /// How parameters answer: by a link, or by a rule for classes.
+    ///
+    /// # Errors
+    /// When nothing has been learned.
+    pub fn response(&self) -> Result<&Response> {
+        Ok(&self.solved()?.response)
+    }
+
+    /// Parameters with what their columns stand for, classes in sorted order.
+    ///
+    /// # Errors
+    /// When nothing has been learned.
+    pub fn parameters(&self) -> Result<Parameters> {
+        let solved = self.solved()?;
+        let (theta, mut response) = (&solved.solution.theta, solved.response.clone());
+        let Outputs::Classes(classes) = &self.outputs else {
+            return Ok(Parameters { theta: theta.clone(), classes: Vec::new(), response });
+        };
+        let names = classes.names().to_vec();
+        let Response::Classes { present, first_is_zero: false, .. } = &mut response else {
+            return Ok(Parameters { theta: theta.clone(), classes: names, response });
+        };
+        let mut sorted = Theta::zeros(theta.width(), theta.targets());
+        let known = std::mem::take(present);
+        for (to, &from) in classes.places().iter().enumerate() {
+            sorted.column_mut(to).copy_from_slice(theta.column(from as usize));
+        }
+        if !known.is_empty() {
+            *present = classes.places().iter().map(|&from| known[from as usize]).collect();
+        }
+        Ok(Parameters { theta: sorted, classes: names, response })
+    }
+
+    /// How well the model does on rows: mean squared error and R², or accuracy, log-loss and calibration.
+    ///
+    /// # Errors
+    /// As [`Learner::predict`], and when there are no rows or not one target for each.
+    pub fn evaluate(&self, rows: TaskRows<'_>) -> Result<Evaluation> {
+        let mut groups = self.evaluate_groups(rows, |_| 0, 1)?;
+        groups.pop().ok_or(Error::Empty { what: "the table to evaluate on" })
+    }
+
+    /// The same for groups of rows: `group(i)` is that of row `i`, of `count` in all.
+    ///
+    /// # Errors
+    /// As [`Learner::evaluate`].
+    pub fn evaluate_groups(
+        &self,
+        rows: TaskRows<'_>,
+        group: impl Fn(usize) -> usize,
+        count: usize,
+    ) -> Result<Vec<Evaluation>> {
+        rows.check()?;
+        if rows.is_empty() {
+            return Err(Error::Empty { what: "the table to evaluate on" });
+        }
+        match rows.y {
+            Targets::Values(values) => {
+                let predicted = self.predict(rows.x)?;
+                let targets = predicted.len() / rows.len();
+                if values.width() != targets {
+                    return Err(super::shape(
+                        "the target table",
+                        "columns",
+                        targets,
+                        values.width(),
+                    ));
+                }
+                let mut groups = vec![Evaluation::new(targets); count];
+                for (i, row) in predicted.chunks_exact(targets).enumerate() {
+                    groups[group(i)].add_values(row, |k| values.get(i, k));
+                }
+                Ok(groups)
+            }
+            Targets::Classes { codes, names } => {
+                let probabilities = self.probabilities(rows.x)?;
+                let known = self.classes();
+                let place = |name: &String| known.iter().position(|class| class == name);
+                let places: Vec<Option<usize>> = names.iter().map(place).collect();
+                let mut groups = vec![Evaluation::new(0); count];
+                for (i, row) in probabilities.chunks_exact(known.len()).enumerate() {
+                    groups[group(i)].add_classes(row, places[codes[i] as usize]);
+                }
+                Ok(groups)
+            }
+        }
+    }
+
+    /// The inputs as rows of the design: basis and intercept applied.
+    ///
+    /// # Errors
+    /// When nothing has been learned, or the inputs have other columns or values the basis refuses.
+    pub fn design_rows(&self, x: Rows<'_>) -> Result<Vec<f64>> {
+        let mut all = Vec::new();
+        self.each_block(x, |rows| all.extend_from_slice(rows))?;
+        Ok(all)
+    }
+
+    /// Calls `f` with the design rows of every block of `x`.
+    fn each_block(&self, x: Rows<'_>, mut f: impl FnMut(&[f64])) -> Result<()> {
+        let design = self.design.as_ref().ok_or(Error::NotLearned)?;
+        check_width(design, &x)?;
+        if let Some((row, column, value)) = x.first_not_finite() {
+            return Err(Error::NotFinite { what: "feature", row: row as u64, column, value });
+        }
+        let m = design.width();
+        let mut rows = vec![0.0; BLOCK.min(x.len()) * m];
+        let mut from = 0;
+        while from < x.len() {
+            let to = (from + BLOCK).min(x.len());
+            let rows = &mut rows[..(to - from) * m];
+            design
+                .write(&x, from, rows, m, None)
+                .map_err(|e| Error::from(e).shifted(from as u64))?;
+            f(rows);
+            from = to;
+        }
+        Ok(())
+    }
+
+    fn predicts_other(&self, wanted: &str) -> Error {
+        let (reason, operation) = if self.problem.predicts_classes() {
+            let known = listing(self.classes().iter().map(String::as_str));
+            (format!("this model predicts classes ({known}), not {wanted}"), "predicting values")
+        } else {
+            (format!("this model predicts values, not {wanted}"), "predicting classes")
+        };
+        Error::Unsupported { operation, reason }
+    }
+}

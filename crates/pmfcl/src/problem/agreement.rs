@@ -1,0 +1,189 @@
+//! What everyone who summarizes rows of one model holds in common before the first row.
+
+use std::fmt;
+
+use sha2::{Digest as _, Sha256};
+
+use super::{InMemory, Outputs, Past, Problem, TaskContext, TaskSummary};
+use crate::basis::Design;
+use crate::error::{Error, Result};
+use crate::problem::pass::Passes as _;
+use crate::rows::TaskRows;
+use crate::settings::{MemoryKind, Preference, Settings};
+
+/// SHA-256 of everything a task summary depends on.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Digest(pub [u8; 32]);
+
+impl fmt::Display for Digest {
+    /// The first eight bytes in hexadecimal.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0[..8].iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Digest({self})")
+    }
+}
+
+/// What clients and server, or the workers of a cluster, hold in common: problem, settings, design, outputs.
+///
+/// The design is fixed once, by the server or from rows all may see: a basis that takes its ranges from rows
+/// ([`crate::Basis::needs_rows`]) must not take them at every client anew.
+#[derive(Debug, Clone)]
+pub struct Agreement {
+    problem: Problem,
+    settings: Settings,
+    design: Design,
+    outputs: Outputs,
+    digest: Digest,
+}
+
+impl Agreement {
+    /// An agreement; `targets` is the number of values that are predicted, and is not asked for classes.
+    ///
+    /// # Errors
+    /// When a setting is out of range, depends on the order of tasks or does not go with the design, or classes are not named.
+    pub fn new(
+        problem: Problem,
+        settings: Settings,
+        design: Design,
+        targets: usize,
+    ) -> Result<Self> {
+        let settings = Settings { memory: MemoryKind::Ledger, ..settings };
+        problem.check(&settings)?;
+        problem.method().check_order_free()?;
+        let outputs = match problem.method().outputs() {
+            Outputs::Values(_) if targets == 0 => {
+                return Err(Error::Empty { what: "the list of targets" });
+            }
+            Outputs::Values(_) => Outputs::Values(targets),
+            Outputs::Classes(classes) if classes.is_empty() => {
+                return Err(Error::Unsupported {
+                    operation: "a federation without a list of classes",
+                    reason: "clients see some of the classes each; name all of them".to_owned(),
+                });
+            }
+            classes => classes,
+        };
+        if !matches!(settings.prefer, Preference::Samples | Preference::Equal) {
+            return Err(Error::Preference {
+                reason: "clients have no order: weigh them by samples, or all the same".to_owned(),
+            });
+        }
+        if design.map().basis() != &settings.basis || design.intercept() != settings.intercept {
+            return Err(Error::Mismatch {
+                what: "the design",
+                left: format!("{} in the settings", settings.basis),
+                right: format!("{} in the design", design.map().basis()),
+            });
+        }
+        let digest = digest(&problem, &design, &outputs);
+        Ok(Self { problem, settings, design, outputs, digest })
+    }
+
+    /// What is predicted, and by which loss.
+    pub fn problem(&self) -> &Problem {
+        &self.problem
+    }
+
+    /// The settings of the joint learner.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// The design.
+    pub fn design(&self) -> &Design {
+        &self.design
+    }
+
+    /// The outputs.
+    pub fn outputs(&self) -> &Outputs {
+        &self.outputs
+    }
+
+    /// What tasks are summarized under.
+    pub fn context(&self) -> TaskContext<'_> {
+        TaskContext {
+            problem: &self.problem,
+            settings: &self.settings,
+            design: &self.design,
+            outputs: &self.outputs,
+        }
+    }
+
+    /// SHA-256 of everything a task summary depends on: loss with its parameters, basis, what the basis was fixed to,
+    /// intercept, targets or classes.
+    pub fn digest(&self) -> Digest {
+        self.digest
+    }
+
+    /// Columns of parameters.
+    pub fn columns(&self) -> usize {
+        self.problem.method().columns(&self.outputs)
+    }
+
+    /// The classes in sorted order; none for values.
+    pub fn class_names(&self) -> &[String] {
+        self.outputs.classes().map_or(&[], |classes| classes.names())
+    }
+
+    /// The task summary of rows.
+    ///
+    /// # Errors
+    /// On bad input (see [`Error`]), and on a label outside the classes.
+    pub fn summarize(&self, rows: TaskRows<'_>) -> Result<TaskSummary> {
+        if rows.is_empty() {
+            return Err(Error::Empty { what: "the task" });
+        }
+        let mut passes = InMemory::new(self.context(), rows)?;
+        let first = passes.run(&self.problem.first_pass())?;
+        let past = Past { pool: None, start: None, weight: 1.0, generation: 0 };
+        let draft = self.problem.method().fit(&self.context(), &past, first, &mut passes)?;
+        if let Some(settled) = draft.settled {
+            return Err(Error::Unsupported {
+                operation: "a summary under this agreement",
+                reason: format!(
+                    "{} leaves open what the first task settles; name it, for instance {settled}",
+                    self.problem
+                ),
+            });
+        }
+        match self.outputs.classes() {
+            Some(classes) => draft.summary.aligned(classes),
+            None => Ok(draft.summary),
+        }
+    }
+}
+
+/// SHA-256 over everything a summary depends on, each item with its length.
+fn digest(problem: &Problem, design: &Design, outputs: &Outputs) -> Digest {
+    let mut hash = Sha256::new();
+    let mut take = |bytes: &[u8]| {
+        hash.update((bytes.len() as u64).to_le_bytes());
+        hash.update(bytes);
+    };
+    take(b"pmfcl agreement 2");
+    take(problem.to_string().as_bytes());
+    for (name, value) in problem.options() {
+        if ["curvature", "scheme"].contains(&name) {
+            take(name.as_bytes());
+            take(value.as_bytes());
+        }
+    }
+    match outputs {
+        Outputs::Values(count) => take(&(*count as u64).to_le_bytes()),
+        Outputs::Classes(classes) => {
+            take(b"classes");
+            classes.by_place().iter().for_each(|class| take(class.as_bytes()));
+        }
+    }
+    take(design.map().basis().to_string().as_bytes());
+    take(&[u8::from(design.intercept())]);
+    take(&(design.inputs() as u64).to_le_bytes());
+    let frozen: Vec<u8> = design.map().frozen().iter().flat_map(|v| v.to_le_bytes()).collect();
+    take(&frozen);
+    Digest(hash.finalize().into())
+}

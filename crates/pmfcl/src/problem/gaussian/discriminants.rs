@@ -1,0 +1,302 @@
+//! Linear discriminant analysis from a pooled one-hot summary.
+//!
+//! Every class is normal around its own mean with one covariance `Σ` for all:
+//!
+//! ```text
+//! log p(x, k) = −½ (x−μ_k)ᵀ Σ⁻¹ (x−μ_k) − ½ log det 2πΣ + log π_k
+//! ```
+//!
+//! Counts, means and scatter are sums over rows, so the model does not depend on the order or the split of
+//! tasks, merges, and is exact after a removal; a class that appears later is a column of zeros before.
+//!
+//! **Shrinkage.** `S` is the within-class scatter over `N − K` (over `N` for [`Shrinkage::Identity`]). `Σ = (1−s) S + s diag(S)` does not depend on
+//! the features' units. Left to itself, `s` is the share of the off-diagonal correlations' squares that
+//! chance alone would give normal data,
+//!
+//! ```text
+//! s = Σ_{i≠j} (1 − r_ij²)² / ((N − K) Σ_{i≠j} r_ij²)        within [10⁻⁸, 1]
+//! ```
+//!
+//! (Schäfer and Strimmer 2005 with the variance of a normal sample's correlation), which the summaries give.
+//!
+//! **Features that do not vary.** One that is constant in all rows counts nothing. One that is constant
+//! within every class but differs between classes is given `10⁻⁶` of its total variance, or the variance of the least
+//! spread that can be told from rounding, whichever is larger. With no more
+//! samples than classes there is no within-class scatter at all: the total variances stand in for it.
+
+use faer::Mat;
+
+use super::Shrinkage;
+use super::scatter::Scatter;
+use crate::error::{Error, Result};
+use crate::summary::{LEAST_SPREAD, Summary, dot};
+use crate::theta::Theta;
+
+/// Least within-class variance of a feature, as a share of its total variance.
+const LEAST_VARIANCE: f64 = 1e-6;
+/// Least automatic shrinkage: keeps the covariance of dependent features invertible.
+const LEAST_SHRINKAGE: f64 = 1e-8;
+/// A fitted gaussian model.
+#[derive(Debug, Clone)]
+pub struct Discriminants {
+    theta: Theta,
+    priors: Vec<f64>,
+    means: Mat<f64>,
+    shrinkage: f64,
+    /// Features that vary, and `1/√` of the scale each is measured in.
+    active: Vec<usize>,
+    inverse: Vec<f64>,
+    root: Root,
+    rank: usize,
+}
+
+/// `Σ` on scaled features, factored.
+#[derive(Debug, Clone)]
+enum Root {
+    /// Upper triangle `L`, `Σ = LᵀL`.
+    Triangle(Mat<f64>),
+    /// `Σ⁺ = V diag(1/λ²) Vᵀ`: without shrinkage, dependent features leave `Σ` singular.
+    Spectral { v: Mat<f64>, lambda: Vec<f64> },
+}
+
+impl Discriminants {
+    /// Fits the model to a pooled one-hot summary (intercept in column 0) that stands for `samples` rows.
+    ///
+    /// Cost: `O(m³)`.
+    ///
+    /// # Errors
+    /// When the summary is empty, or a decomposition does not converge.
+    pub fn new(pooled: &Summary, samples: f64, shrinkage: Shrinkage) -> Result<Self> {
+        let scatter = Scatter::of(pooled)?;
+        let d = scatter.total.len();
+        let freedom = samples - scatter.present() as f64;
+        let known = freedom > 0.5;
+        // GᵀG / n is on the scale of the preference; N/(N−K) makes it unbiased, which `Identity` leaves out.
+        let unbiased =
+            if matches!(shrinkage, Shrinkage::Identity(_)) { 1.0 } else { samples / freedom };
+        let share = if known { unbiased / scatter.n } else { 0.0 };
+        let within: Vec<f64> = scatter.within_squares().iter().map(|v| v * share).collect();
+        let variance = |j: usize| {
+            let total = scatter.total[j] / scatter.n;
+            let resolved = LEAST_SPREAD * LEAST_SPREAD * (total + scatter.centre[j].powi(2));
+            if known { within[j].max(LEAST_VARIANCE * total).max(resolved) } else { total }
+        };
+        let active: Vec<usize> = (0..d).filter(|&j| scatter.total[j] > 0.0).collect();
+        let q = active.len();
+        let sphere = (0..d).map(variance).sum::<f64>() / d as f64;
+        let scales: Vec<f64> = active
+            .iter()
+            .map(|&j| match shrinkage {
+                Shrinkage::Auto | Shrinkage::Diagonal(_) => variance(j),
+                Shrinkage::Identity(_) | Shrinkage::Ridge(_) => sphere,
+            })
+            .collect();
+        let inverse: Vec<f64> = scales.iter().map(|v| 1.0 / v.sqrt()).collect();
+        let scaled = Mat::from_fn(scatter.within.nrows(), q, |i, j| {
+            scatter.within[(i, active[j])] * share.sqrt() * inverse[j]
+        });
+        let (keep, add) = match shrinkage {
+            _ if !known => (0.0, 1.0),
+            Shrinkage::Auto => {
+                let s = noise_share(&scaled, freedom);
+                (1.0 - s, s)
+            }
+            Shrinkage::Diagonal(s) | Shrinkage::Identity(s) => (1.0 - s, s),
+            Shrinkage::Ridge(s) => (1.0, s),
+        };
+        let root = Root::of(&scaled, keep, add)?;
+        let mut model = Self {
+            theta: Theta::zeros(d + 1, scatter.counts.len()),
+            priors: scatter.counts.iter().map(|c| c / scatter.n).collect(),
+            means: scatter.shifts.clone(),
+            shrinkage: add,
+            active,
+            inverse,
+            root,
+            rank: pooled.rank(),
+        };
+        model.discriminants(&scatter);
+        for j in 0..d {
+            for k in 0..scatter.counts.len() {
+                model.means[(j, k)] += scatter.centre[j];
+            }
+        }
+        if model.theta.is_finite() {
+            return Ok(model);
+        }
+        Err(Error::Range {
+            what: "a coefficient",
+            value: f64::INFINITY,
+            must: "finite: rescale the features, or give more shrinkage",
+        })
+    }
+
+    /// `β_k = Σ⁻¹(μ_k − x̄)` and the intercept that goes with it. A shift common to all classes is free; this
+    /// one, about the mean of all rows, cancels the least.
+    fn discriminants(&mut self, scatter: &Scatter) {
+        let white = self.whiten(&scatter.shifts);
+        let beta = self.root.solve_root(&white);
+        for (k, prior) in self.priors.iter().enumerate() {
+            let column = self.theta.column_mut(k);
+            if *prior <= 0.0 {
+                // A class without rows has no probability, whatever its column.
+                continue;
+            }
+            for (i, &j) in self.active.iter().enumerate() {
+                column[j + 1] = beta[(i, k)] * self.inverse[i];
+            }
+            let square: f64 = (0..white.nrows()).map(|i| white[(i, k)].powi(2)).sum();
+            column[0] = prior.ln() - square / 2.0 - dot(&scatter.centre, &column[1..]);
+        }
+    }
+
+    /// `Σ^{−1/2} v` for every column of `v` (all features).
+    fn whiten(&self, v: &Mat<f64>) -> Mat<f64> {
+        let scaled = Mat::from_fn(self.active.len(), v.ncols(), |i, k| {
+            v[(self.active[i], k)] * self.inverse[i]
+        });
+        self.root.whiten(scaled)
+    }
+
+    /// Discriminants: `θᵀ(1, x)` is `log p(x, k)` up to a term common to all classes.
+    pub fn theta(&self) -> &Theta {
+        &self.theta
+    }
+
+    /// Rank of the pooled design.
+    pub(super) fn rank(&self) -> usize {
+        self.rank
+    }
+
+    /// The shrinkage `s` that was used.
+    pub fn shrinkage(&self) -> f64 {
+        self.shrinkage
+    }
+
+    /// Class shares `π_k`.
+    pub fn priors(&self) -> &[f64] {
+        &self.priors
+    }
+
+    /// Mean of class `k`, feature by feature.
+    pub fn mean(&self, k: usize) -> Vec<f64> {
+        (0..self.means.nrows()).map(|j| self.means[(j, k)]).collect()
+    }
+
+    /// The loss of this model on a task, and what of it is forgetting; see [`super::Gaussian`].
+    /// `None` where a class of the task has no share in the model.
+    pub(super) fn on_task(&self, task: &Summary) -> Result<Option<(f64, f64)>> {
+        let own = Scatter::of(task)?;
+        let shares: Vec<f64> = own.counts.iter().map(|c| c / own.n).collect();
+        if shares.iter().zip(&self.priors).any(|(own, ours)| *own > 0.0 && *ours <= 0.0) {
+            return Ok(None);
+        }
+        let moved = Mat::from_fn(own.shifts.nrows(), own.shifts.ncols(), |j, k| {
+            if shares[k] > 0.0 {
+                own.shifts[(j, k)] + own.centre[j] - self.means[(j, k)]
+            } else {
+                0.0
+            }
+        });
+        let white = self.whiten(&moved);
+        let (mut forgetting, mut entropy) = (0.0, 0.0);
+        for (k, &share) in shares.iter().enumerate().filter(|(_, s)| **s > 0.0) {
+            let square: f64 = (0..white.nrows()).map(|i| white[(i, k)].powi(2)).sum();
+            forgetting += share * (square / 2.0 + (share / self.priors[k]).ln());
+            entropy -= share * share.ln();
+        }
+        let spread = self.whiten(&own.within.transpose().to_owned()).squared_norm_l2() / own.n;
+        let least = spread / 2.0 + entropy.max(0.0);
+        Ok(Some((least + forgetting.max(0.0), forgetting.max(0.0))))
+    }
+}
+
+impl Root {
+    /// Factors `keep · CᵀC + add · I`.
+    fn of(c: &Mat<f64>, keep: f64, add: f64) -> Result<Self> {
+        let (rows, q) = (c.nrows(), c.ncols());
+        if add > 0.0 {
+            let (a, b) = (keep.sqrt(), add.sqrt());
+            let stacked = Mat::from_fn(rows + q, q, |i, j| {
+                if i < rows {
+                    a * c[(i, j)]
+                } else if i - rows == j {
+                    b
+                } else {
+                    0.0
+                }
+            });
+            return Ok(Self::Triangle(stacked.qr().thin_R().to_owned()));
+        }
+        if rows == 0 || q == 0 {
+            return Ok(Self::Spectral { v: Mat::zeros(q, 0), lambda: Vec::new() });
+        }
+        let svd = c.thin_svd().map_err(|_| Error::Unsupported {
+            operation: "a gaussian model",
+            reason: "the singular values of the covariance do not converge".to_owned(),
+        })?;
+        let size = rows.min(q);
+        let cut = rows.max(q) as f64 * 16.0 * f64::EPSILON * svd.S()[0];
+        let rank = (0..size).take_while(|&i| svd.S()[i] > cut).count();
+        Ok(Self::Spectral {
+            v: svd.V().subcols(0, rank).to_owned(),
+            lambda: (0..rank).map(|i| svd.S()[i] * keep.sqrt()).collect(),
+        })
+    }
+
+    /// `L⁻ᵀ v`
+    fn whiten(&self, mut v: Mat<f64>) -> Mat<f64> {
+        match self {
+            Self::Triangle(l) => {
+                if l.ncols() > 0 {
+                    l.transpose().solve_lower_triangular_in_place(v.as_mut());
+                }
+                v
+            }
+            Self::Spectral { v: vectors, lambda } => {
+                let mut along = vectors.transpose() * v;
+                for i in 0..along.nrows() {
+                    for k in 0..along.ncols() {
+                        along[(i, k)] /= lambda[i];
+                    }
+                }
+                along
+            }
+        }
+    }
+
+    /// `L⁻¹ w`
+    fn solve_root(&self, w: &Mat<f64>) -> Mat<f64> {
+        let mut w = w.clone();
+        match self {
+            Self::Triangle(l) => {
+                if l.ncols() > 0 {
+                    l.solve_upper_triangular_in_place(w.as_mut());
+                }
+                w
+            }
+            Self::Spectral { v, lambda } => {
+                for i in 0..w.nrows() {
+                    for k in 0..w.ncols() {
+                        w[(i, k)] /= lambda[i];
+                    }
+                }
+                v * w
+            }
+        }
+    }
+}
+
+/// The share of the correlations' squares that is noise; see the module page.
+fn noise_share(scaled: &Mat<f64>, freedom: f64) -> f64 {
+    let correlation = scaled.transpose() * scaled;
+    let (mut noise, mut squares) = (0.0, 0.0);
+    for j in 0..correlation.ncols() {
+        for i in 0..j {
+            let r2 = correlation[(i, j)].powi(2).min(1.0);
+            noise += (1.0 - r2).powi(2);
+            squares += r2;
+        }
+    }
+    if squares > 0.0 { (noise / (freedom * squares)).clamp(LEAST_SHRINKAGE, 1.0) } else { 1.0 }
+}

@@ -1,0 +1,156 @@
+//! The weighted sum of task summaries: all that a solution is made from.
+
+use super::moments::Moments;
+use super::task::TaskSummary;
+use crate::error::Result;
+use crate::summary::{Summary, pool};
+
+/// `Σ_t (u_t/n_t) task_t`, with `u_t` the unnormalised weight of a task.
+///
+/// Pools of disjoint sets of tasks add, in whatever order; the model does not see how tasks were split.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Pool {
+    /// `Σ (u_t/n_t) quadratic_t`; its sample count is `Σ u_t`.
+    pub quadratic: Summary,
+    /// `Σ u_t least_t`; `None` where the least loss of a task is unknown.
+    pub least: Option<f64>,
+    /// Number of tasks.
+    pub tasks: u64,
+    /// `Σ n_t`.
+    pub samples: f64,
+    /// Rows of all tasks, where they were counted.
+    pub rows: Option<u64>,
+    /// `Σ u_t²/n_t`, from which the effective number of samples follows.
+    pub spread: f64,
+    /// Moments of all tasks, unweighted, where the prior needs them.
+    pub moments: Option<Moments>,
+}
+
+/// A task on its way into a pool.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Part<'a> {
+    pub(crate) task: &'a TaskSummary,
+    /// `u_t`
+    pub(crate) share: f64,
+}
+
+impl Pool {
+    /// Adds tasks to a pool whose weights are multiplied by `fade`, in one factorisation. With `base` absent, pools the tasks.
+    ///
+    /// Cost: `2 Σr_t m²` flops.
+    pub(crate) fn with_tasks(
+        base: Option<(&Pool, f64)>,
+        (m, p): (usize, usize),
+        parts: &[Part<'_>],
+    ) -> Result<Self> {
+        let wide = parts
+            .iter()
+            .filter(|part| part.share > 0.0)
+            .map(|part| Ok((part.task.widened(m, p)?, part.share / part.task.quadratic.n())))
+            .collect::<Result<Vec<_>>>()?;
+        let before = base.map(|(pool, _)| widened(&pool.quadratic, m, p)).transpose()?;
+        let all = before.iter().map(|s| (s, base.map_or(1.0, |(_, fade)| fade)));
+        let all = all.chain(wide.iter().map(|(s, factor)| (&**s, *factor)));
+        let mut sum = match base {
+            Some((pool, fade)) => Self {
+                quadratic: Summary::empty(m, p),
+                least: pool.least.map(|least| fade * least),
+                spread: fade * fade * pool.spread,
+                moments: pool.moments.clone(),
+                ..*pool
+            },
+            None => Self {
+                quadratic: Summary::empty(m, p),
+                least: Some(0.0),
+                tasks: 0,
+                samples: 0.0,
+                rows: Some(0),
+                spread: 0.0,
+                moments: None,
+            },
+        };
+        sum.quadratic = match (&before, &wide[..], base) {
+            // One task more: the larger one at the bottom of the factorisation keeps more digits.
+            (Some(before), [(task, factor)], Some((_, fade))) => {
+                scaled(before, fade)?.merge(&scaled(task, *factor)?)?
+            }
+            _ => pool(m, p, all)?,
+        };
+        for Part { task, share } in parts {
+            let head = &task.head;
+            sum.least = sum.least.zip(head.least.value()).map(|(sum, least)| sum + share * least);
+            sum.tasks += 1;
+            sum.samples += head.samples;
+            sum.rows = sum.rows.zip(head.rows).map(|(a, b)| a + b);
+            sum.spread += share * share / head.samples;
+            sum.moments = match (&sum.moments, &task.moments) {
+                (Some(a), Some(b)) => Some(a.plus(b, 1.0)),
+                (a, b) => a.as_ref().or(b.as_ref()).cloned(),
+            };
+        }
+        Ok(sum)
+    }
+
+    /// The pool of both.
+    pub(crate) fn merge(&self, other: &Self) -> Result<Self> {
+        let m = self.quadratic.width().max(other.quadratic.width());
+        let p = self.quadratic.targets().max(other.quadratic.targets());
+        let quadratic = widened(&self.quadratic, m, p)?.merge(&widened(&other.quadratic, m, p)?)?;
+        Ok(Self {
+            quadratic,
+            least: self.least.zip(other.least).map(|(a, b)| a + b),
+            tasks: self.tasks + other.tasks,
+            samples: self.samples + other.samples,
+            rows: self.rows.zip(other.rows).map(|(a, b)| a + b),
+            spread: self.spread + other.spread,
+            moments: match (&self.moments, &other.moments) {
+                (Some(a), Some(b)) => Some(a.plus(b, 1.0)),
+                (a, b) => a.as_ref().or(b.as_ref()).cloned(),
+            },
+        })
+    }
+
+    /// Removes a task of weight `share`.
+    ///
+    /// # Errors
+    /// When the task was never added, or too few digits would remain.
+    pub(crate) fn without(&self, task: &TaskSummary, share: f64) -> Result<Self> {
+        let (m, p) = (self.quadratic.width(), self.quadratic.targets());
+        let part = task.widened(m, p)?.scale(share / task.quadratic.n())?;
+        let head = &task.head;
+        Ok(Self {
+            quadratic: self.quadratic.remove(&part)?,
+            least: self.least.zip(head.least.value()).map(|(sum, least)| sum - share * least),
+            tasks: self.tasks - 1,
+            samples: self.samples - head.samples,
+            rows: self.rows.zip(head.rows).map(|(a, b)| a.saturating_sub(b)),
+            spread: self.spread - share * share / head.samples,
+            moments: self.moments.as_ref().map(|all| {
+                task.moments.as_ref().map_or_else(|| all.clone(), |m| all.plus(m, -1.0))
+            }),
+        })
+    }
+
+    /// Effective samples `(Σ u_t)² / Σ u_t²/n_t` (Kish); `None` where squares of the weights are beyond the range of double
+    /// precision.
+    pub(crate) fn effective(&self) -> Option<f64> {
+        let squares = 1e-280..1e280;
+        let total = self.quadratic.n() * self.quadratic.n();
+        (squares.contains(&self.spread) && squares.contains(&total)).then(|| total / self.spread)
+    }
+
+    /// The same with every quadratic replaced.
+    pub(crate) fn with_quadratic(&self, quadratic: Summary) -> Self {
+        Self { quadratic, ..self.clone() }
+    }
+}
+
+/// A summary over `m` columns and `p` targets; those it lacks have been zero.
+pub(crate) fn widened(s: &Summary, m: usize, p: usize) -> Result<Summary> {
+    let wider = s.extend_features(s.width(), m.saturating_sub(s.width()))?;
+    wider.extend_targets(s.targets(), p.saturating_sub(s.targets()))
+}
+
+fn scaled(s: &Summary, factor: f64) -> Result<Summary> {
+    if (factor - 1.0).abs() == 0.0 { Ok(s.clone()) } else { s.scale(factor) }
+}

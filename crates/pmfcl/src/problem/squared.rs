@@ -1,0 +1,366 @@
+//! Least squares: the summary of a task is its loss.
+//!
+//! Paper: Algorithm 3 (`alg:linreg-cl`), eq. 4 (`eq:linreg-task-loss`), eq. 6 (`eq:theta-p-star`).
+
+use std::sync::OnceLock;
+
+use super::pass::{Block, Partial, Pass, Passes, RowWork};
+use super::response::{ClassRule, Response};
+use super::task::{Exactness, TaskSummary};
+use super::{
+    AssessInput, Assessment, CalibrationTable, ClassList, Description, Draft, Method, Outputs,
+    Past, Problem, SolveInput, Solved, TaskContext, classes_with, no_such_option, r_squared,
+    values_with, wrong_pass,
+};
+use crate::basis::Design;
+use crate::error::{Error, Result};
+use crate::labels::order;
+use crate::loss::Link;
+use crate::rows::{Rows, Targets, TaskRows};
+use crate::settings::{Ridge, Settings};
+use crate::solve::{Penalty, Solution, residual_in_rounding, ridge, solve};
+use crate::summary::{Summarizer, Summary, pool};
+
+/// Half the squared error of values, or of 0/1 class indicators.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Squared {
+    /// The classes; `None` for values.
+    pub classes: Option<ClassList>,
+}
+
+const VALUES: Description = Description {
+    title: "squared loss",
+    meaning: "Loss is half the mean squared error, summed over targets.",
+    axis: "loss",
+    least: "least loss",
+    stand_in: None,
+    coefficients: None,
+    timeline_gap: "The gap between the two lines is the mean forgetting; both are exact.",
+    test_of: None,
+    test_note: None,
+    shrunk: None,
+    table_note: None,
+    no_errors: None,
+    exact: true,
+    has_zero: true,
+    testable: true,
+    least_squares_stand_in: false,
+};
+
+const INDICATORS: Description = Description {
+    title: "squared loss on 0/1 classes",
+    meaning: "Loss is half the mean squared error of the 0/1 class indicators.",
+    coefficients: Some(
+        "A coefficient says how the fitted 0/1 indicator of its class rises with the feature.",
+    ),
+    ..VALUES
+};
+
+impl Method for Squared {
+    fn check(&self, _: &Settings) -> Result<()> {
+        Ok(())
+    }
+
+    fn outputs(&self) -> Outputs {
+        match &self.classes {
+            None => Outputs::Values(0),
+            Some(list) => Outputs::Classes(list.classes()),
+        }
+    }
+
+    fn outputs_with(&self, known: &Outputs, task: &TaskSummary) -> Result<Outputs> {
+        match &self.classes {
+            None => values_with(known, task),
+            Some(list) => classes_with(list, known, task),
+        }
+    }
+
+    fn columns(&self, outputs: &Outputs) -> usize {
+        match outputs {
+            Outputs::Values(count) => *count,
+            Outputs::Classes(classes) => classes.len(),
+        }
+    }
+
+    fn exactness(&self) -> Exactness {
+        Exactness::Exact
+    }
+
+    fn description(&self) -> &'static Description {
+        if self.classes.is_some() { &INDICATORS } else { &VALUES }
+    }
+
+    fn options(&self) -> Vec<(&'static str, String)> {
+        Vec::new()
+    }
+
+    fn with_option(&self, name: &str, _: &str) -> Result<Problem> {
+        Err(no_such_option("squared", name, "a ridge only"))
+    }
+
+    fn first_pass(&self) -> Pass {
+        Pass::Summarize { halves: false }
+    }
+
+    fn fit(
+        &self,
+        _: &TaskContext<'_>,
+        _: &Past,
+        first: Partial,
+        _: &mut dyn Passes,
+    ) -> Result<Draft> {
+        Ok(first.into_task()?.into())
+    }
+
+    fn worker(&self, context: &TaskContext<'_>, pass: &Pass) -> Result<Box<dyn RowWork>> {
+        match pass {
+            Pass::Summarize { halves: false } => Ok(Box::new(Indicators::new(context))),
+            _ => wrong_pass("squared"),
+        }
+    }
+
+    fn solve(&self, input: &SolveInput<'_>) -> Result<Solved> {
+        let (settings, quadratic) = (input.context.settings, &input.pool.quadratic);
+        let standardize = settings.standardize || settings.ridge == Ridge::Auto;
+        let (intercept, origin) = (settings.intercept, input.context.design.map().origin());
+        let solution = match (settings.ridge, &input.tasks) {
+            (Ridge::Fixed(x), _) => {
+                solve(quadratic, intercept, Penalty::new(x, standardize)?, origin)?
+            }
+            (Ridge::LeaveOneTaskOut, Some(tasks)) if tasks.len() > 1 => {
+                let folds = folds(quadratic, tasks)?;
+                let folds: Vec<(Summary, &Summary)> =
+                    folds.into_iter().zip(tasks).map(|(rest, (out, _))| (rest, &**out)).collect();
+                ridge::solve_by_leaving_tasks_out(
+                    quadratic,
+                    &folds,
+                    intercept,
+                    standardize,
+                    origin,
+                )?
+            }
+            (Ridge::Auto | Ridge::LeaveOneTaskOut, _) => {
+                ridge::solve_by_gcv(quadratic, intercept, standardize, input.effective, origin)?
+            }
+        };
+        let present = quadratic.target_sums().iter().map(|sum| *sum > 0.0).collect();
+        let response = self.response(present, &input.tables);
+        Ok(Solved { solution, response, discriminants: OnceLock::new() })
+    }
+
+    fn response(&self, present: Vec<bool>, _: &[&CalibrationTable]) -> Response {
+        match self.classes {
+            None => Response::Values(Link::Identity),
+            Some(_) => Response::Classes { rule: ClassRule::Clip, present, first_is_zero: false },
+        }
+    }
+
+    fn assess(
+        &self,
+        input: &AssessInput<'_>,
+        task: &TaskSummary,
+        quadratic: &Summary,
+    ) -> Result<Assessment> {
+        let theta = &input.solved.solution.theta;
+        if task.head.exactness != Exactness::Exact {
+            // A diagonal bound that a client sent in the place of its loss.
+            let bound = bound_of(task, quadratic, theta)?;
+            return Ok(Assessment {
+                least: task.head.least.value(),
+                bound,
+                ..Assessment::default()
+            });
+        }
+        let forgetting = quadratic.forgetting(theta)?;
+        let excess = quadratic.excess(theta)?;
+        let errors: Vec<f64> =
+            excess.iter().zip(quadratic.residual()).map(|(e, c)| e + c).collect();
+        let accumulator = input.context.settings.accumulator;
+        Ok(Assessment {
+            loss: Some(quadratic.loss(theta)?),
+            least: task.head.least.value(),
+            forgetting: Some(forgetting),
+            bound: Some(forgetting),
+            r2: Some(r_squared(quadratic, theta, &errors, accumulator)),
+            mse: Some(errors.iter().map(|e| e / quadratic.n()).collect()),
+        })
+    }
+
+    fn follows(&self, input: &SolveInput<'_>, solution: &Solution) -> Result<bool> {
+        let (intercept, origin) =
+            (input.context.settings.intercept, input.context.design.map().origin());
+        let (pooled, theta) = (&input.pool.quadratic, &solution.theta);
+        Ok(residual_in_rounding(pooled, intercept, solution.penalty, origin, theta)? <= 1.0)
+    }
+}
+
+/// The forgetting bound of a task whose quadratic is a bound: its value less the least loss.
+pub(super) fn bound_of(
+    task: &TaskSummary,
+    quadratic: &Summary,
+    theta: &crate::theta::Theta,
+) -> Result<Option<f64>> {
+    let Some(least) = task.head.least.value() else { return Ok(None) };
+    Ok(Some((quadratic.loss(theta)? - least).max(0.0)))
+}
+
+/// For every task, the pool of all others.
+fn folds(whole: &Summary, tasks: &[(std::borrow::Cow<'_, Summary>, f64)]) -> Result<Vec<Summary>> {
+    let (m, p) = (whole.width(), whole.targets());
+    (0..tasks.len())
+        .map(|out| {
+            let rest = tasks.iter().enumerate().filter(|(t, (_, share))| *t != out && *share > 0.0);
+            pool(m, p, rest.map(|(_, (task, share))| (&**task, share / task.n())))
+        })
+        .collect()
+}
+
+/// Summarizes rows whose loss is quadratic: values, or classes as 0/1 indicators.
+pub(super) struct Indicators {
+    design: Design,
+    known: Option<crate::labels::Classes>,
+    open: bool,
+    accumulator: crate::summary::Accumulator,
+    threads: usize,
+    /// The summarizer in use, and the classes its targets stand for.
+    current: Option<(Summarizer, Vec<String>)>,
+    done: Partial,
+    /// Rows taken, and those of them in summarizers that are closed, for messages that name a row.
+    taken: u64,
+    closed: u64,
+}
+
+impl Indicators {
+    pub(super) fn new(context: &TaskContext<'_>) -> Self {
+        let open = context.problem.class_list().is_none_or(|list| *list == ClassList::Open);
+        Self {
+            design: context.design.clone(),
+            known: context.outputs.classes().cloned(),
+            open,
+            accumulator: context.settings.accumulator,
+            threads: context.settings.threads,
+            current: None,
+            done: Partial::default(),
+            taken: 0,
+            closed: 0,
+        }
+    }
+
+    /// Adds rows; the classes of all of them are known to the summarizer in use, or a new one is begun.
+    pub(super) fn add(&mut self, rows: TaskRows<'_>) -> Result<()> {
+        let before = self.taken;
+        self.taken += rows.len() as u64;
+        let (codes, names) = match (rows.y, &self.known) {
+            (Targets::Values(y), None) => {
+                if self.current.is_none() {
+                    self.begin(y.width(), Vec::new())?;
+                }
+                let (summarizer, _) = self.current.as_mut().expect("begun above");
+                return summarizer.add(rows.x, y, rows.weights);
+            }
+            (Targets::Classes { codes, names }, Some(_)) => {
+                self.check_classes(codes, names).map_err(|e| e.shifted(before))?;
+                (codes, names)
+            }
+            (Targets::Values(_), Some(_)) => return Err(expected("labels", "classes")),
+            (Targets::Classes { .. }, None) => return Err(expected("numbers", "values")),
+        };
+        // All names are taken for classes of the task; those without rows are dropped at the end.
+        let fits = |classes: &[String]| names.iter().all(|name| classes.contains(name));
+        if self.current.as_ref().is_none_or(|(_, classes)| !fits(classes)) {
+            self.close()?;
+            self.closed = before;
+            let mut own = names.to_vec();
+            own.sort_by(|a, b| order(a, b));
+            own.dedup();
+            if own.is_empty() {
+                return Ok(());
+            }
+            self.begin(own.len(), own)?;
+        }
+        let (summarizer, classes) = self.current.as_mut().expect("begun above");
+        let width = classes.len();
+        let place = |name: &String| classes.iter().position(|c| c == name).unwrap_or(0);
+        let places: Vec<usize> = names.iter().map(place).collect();
+        let block = summarizer.leaf_rows() * self.threads.max(1);
+        let mut targets = Vec::new();
+        let mut from = 0;
+        while from < codes.len() {
+            let to = (from + block).min(codes.len());
+            targets.clear();
+            targets.resize((to - from) * width, 0.0);
+            for (row, &code) in targets.chunks_exact_mut(width).zip(&codes[from..to]) {
+                row[places[code as usize]] = 1.0;
+            }
+            let part = rows.slice(from, to);
+            summarizer
+                .add(part.x, Rows::new(&targets, width)?, part.weights)
+                .map_err(|e| e.shifted(self.closed))?;
+            from = to;
+        }
+        Ok(())
+    }
+
+    /// Refuses the first row whose class is not among the fixed ones.
+    pub(super) fn check_classes(&self, codes: &[u32], names: &[String]) -> Result<()> {
+        match &self.known {
+            Some(known) if !self.open => known.refuse_unknown(codes, names),
+            _ => Ok(()),
+        }
+    }
+
+    fn begin(&mut self, targets: usize, classes: Vec<String>) -> Result<()> {
+        let summarizer = Summarizer::new(self.design.clone(), targets, self.accumulator)?;
+        self.current = Some((summarizer.threads(self.threads), classes));
+        Ok(())
+    }
+
+    /// Merges what the summarizer in use has with what was done before.
+    fn close(&mut self) -> Result<()> {
+        let Some((summarizer, classes)) = self.current.take() else { return Ok(()) };
+        let rows = Some(summarizer.rows());
+        let quadratic = summarizer.finish().map_err(|e| e.shifted(self.closed))?;
+        let task = if classes.is_empty() {
+            TaskSummary::exact(quadratic, rows)
+        } else {
+            let kept: Vec<usize> =
+                (0..classes.len()).filter(|&k| quadratic.target_sums()[k] > 0.0).collect();
+            let names = kept.iter().map(|&k| classes[k].clone()).collect();
+            TaskSummary::exact_classes(quadratic.choose_targets(&kept)?, names, rows)
+        };
+        let next = Partial { tasks: vec![task], ..Partial::default() };
+        self.done = std::mem::take(&mut self.done).merge(next)?;
+        Ok(())
+    }
+
+    /// The task summary of all rows; `None` where there were none.
+    pub(super) fn finish(mut self) -> Result<Option<TaskSummary>> {
+        self.close()?;
+        Ok(self.done.tasks.pop())
+    }
+}
+
+impl RowWork for Indicators {
+    fn wants_design_rows(&self) -> bool {
+        false
+    }
+
+    fn add(&mut self, block: Block<'_>) -> Result<()> {
+        Indicators::add(self, block.rows)
+    }
+
+    fn finish(self: Box<Self>) -> Result<Partial> {
+        match Indicators::finish(*self)? {
+            Some(task) => Ok(Partial { tasks: vec![task], ..Partial::default() }),
+            None => Err(Error::Empty { what: "the task" }),
+        }
+    }
+}
+
+/// The error for targets of the other kind.
+pub(super) fn expected(wanted: &str, predicted: &str) -> Error {
+    Error::Unsupported {
+        operation: "learning these targets",
+        reason: format!("this model predicts {predicted}; give {wanted}"),
+    }
+}

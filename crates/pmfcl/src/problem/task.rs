@@ -1,0 +1,293 @@
+//! What is kept of a task: the one thing that goes into memory, files and messages.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use super::moments::Moments;
+use crate::error::{Error, Result};
+use crate::labels::Classes;
+use crate::summary::Summary;
+
+/// What is known of the least loss any model has on a task.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum LeastLoss {
+    /// The least loss itself.
+    Exact(f64),
+    /// A number that is proved not to be above it.
+    Certified(f64),
+    /// Nothing.
+    Unknown,
+}
+
+impl LeastLoss {
+    /// The number, where one is known.
+    pub fn value(self) -> Option<f64> {
+        match self {
+            Self::Exact(value) | Self::Certified(value) => Some(value),
+            Self::Unknown => None,
+        }
+    }
+}
+
+/// Whether a quadratic is the loss of a task or only a bound of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exactness {
+    /// It is the loss itself.
+    Exact,
+    /// It stands in for the loss; where `guaranteed` it is above the loss for every parameter.
+    Bound {
+        /// Whether it is above the loss for every parameter.
+        guaranteed: bool,
+    },
+}
+
+impl Exactness {
+    /// Whether what is derived from the quadratic is proved.
+    pub fn guaranteed(self) -> bool {
+        !matches!(self, Self::Bound { guaranteed: false })
+    }
+}
+
+/// How the fit of a task ended.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum FitOutcome {
+    /// At the minimum, to rounding.
+    Converged,
+    /// At the minimum of loss and penalty; without the penalty there is none, because a linear model tells the classes apart
+    /// without error.
+    Separable,
+    /// Before the minimum.
+    Stopped {
+        /// The largest entry of the gradient, relative to the sum of magnitudes it is made of (log-loss), or the last step
+        /// relative to the parameters.
+        gap: f64,
+    },
+}
+
+impl fmt::Display for FitOutcome {
+    /// `converged`, `separable`, `stopped:GAP`: as in model files, `show --json` and Python.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Converged => f.write_str("converged"),
+            Self::Separable => f.write_str("separable"),
+            Self::Stopped { gap } => write!(f, "stopped:{gap}"),
+        }
+    }
+}
+
+/// Mean log-loss of a task's rows at several temperatures, measured on rows the model had not seen.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CalibrationTable {
+    /// Samples it stands for.
+    pub samples: f64,
+    /// Mean log-loss at each temperature.
+    pub losses: Vec<f64>,
+}
+
+/// What is known of a task without its quadratic: a few dozen bytes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TaskHead {
+    /// Sum of sample weights.
+    pub samples: f64,
+    /// Rows, where they were counted.
+    pub rows: Option<u64>,
+    /// Samples of each class, by place; empty for values. Classes that came later have none.
+    pub counts: Vec<f64>,
+    /// The least loss.
+    pub least: LeastLoss,
+    /// Whether the quadratic is the loss.
+    pub exactness: Exactness,
+    /// How the fit ended.
+    pub outcome: FitOutcome,
+    /// Log-losses at several temperatures (`gaussian` with an automatic one).
+    pub calibration: Option<CalibrationTable>,
+    /// A hash of the rows, where one was made.
+    pub content: Option<[u8; 32]>,
+}
+
+impl TaskHead {
+    /// The head of a task whose quadratic is its loss.
+    pub(crate) fn exact(quadratic: &Summary, rows: Option<u64>) -> Self {
+        Self {
+            samples: quadratic.n(),
+            rows,
+            counts: Vec::new(),
+            least: LeastLoss::Exact(quadratic.min_loss()),
+            exactness: Exactness::Exact,
+            outcome: FitOutcome::Converged,
+            calibration: None,
+            content: None,
+        }
+    }
+}
+
+/// What is kept of a task: its loss as a quadratic, and what its problem needs to know of the rows.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TaskSummary {
+    /// What is known without the quadratic.
+    pub head: TaskHead,
+    /// The loss, or a bound of it.
+    pub quadratic: Summary,
+    /// Moments of the design columns, where the prior needs them.
+    pub moments: Option<Moments>,
+    /// Names of the classes that `head.counts` and the targets stand for; empty for values, and once they are those of the
+    /// learner, by place.
+    pub classes: Vec<String>,
+    /// Names of inputs beyond the agreed ones: the last columns of the quadratic.
+    pub new_inputs: Vec<String>,
+}
+
+impl TaskSummary {
+    /// The summary of a task whose quadratic is its loss.
+    pub fn exact(quadratic: Summary, rows: Option<u64>) -> Self {
+        let head = TaskHead::exact(&quadratic, rows);
+        Self { head, quadratic, moments: None, classes: Vec::new(), new_inputs: Vec::new() }
+    }
+
+    /// The summary of a task of class indicators; `classes` name the targets.
+    pub fn exact_classes(quadratic: Summary, classes: Vec<String>, rows: Option<u64>) -> Self {
+        let mut task = Self { classes, ..Self::exact(quadratic, rows) };
+        task.head.counts = task.quadratic.target_sums().to_vec();
+        task
+    }
+
+    /// Bytes of all numbers.
+    pub fn nbytes(&self) -> usize {
+        self.quadratic.nbytes() + self.moments.as_ref().map_or(0, Moments::nbytes)
+    }
+
+    /// The same where the zeros of a diagonal quadratic are counted, as earlier versions did.
+    pub(crate) fn padded_nbytes(&self) -> usize {
+        self.nbytes() + self.quadratic.padded_nbytes() - self.quadratic.nbytes()
+    }
+
+    /// Both sets of rows together; inputs and classes are matched by name. For parts of one task whose loss is exact, and for
+    /// sums that are made before a bound is.
+    ///
+    /// # Errors
+    /// When the two have different columns or targets, or sums of squares overflow.
+    pub fn merge(&self, other: &Self) -> Result<Self> {
+        let base = self.quadratic.width() - self.new_inputs.len();
+        if base != other.quadratic.width() - other.new_inputs.len() {
+            return Err(Error::Mismatch {
+                what: "number of feature columns",
+                left: base.to_string(),
+                right: (other.quadratic.width() - other.new_inputs.len()).to_string(),
+            });
+        }
+        let new_inputs = united(&self.new_inputs, &other.new_inputs);
+        let classes = united(&self.classes, &other.classes);
+        let (a, b) = (self.placed(&new_inputs, &classes)?, other.placed(&new_inputs, &classes)?);
+        let quadratic = a.quadratic.merge(&b.quadratic)?;
+        let moments = match (&a.moments, &b.moments) {
+            (Some(x), Some(y)) => Some(x.plus(y, 1.0)),
+            (x, y) => x.as_ref().or(y.as_ref()).cloned(),
+        };
+        let (samples, rows) =
+            (a.head.samples + b.head.samples, a.head.rows.zip(b.head.rows).map(|(x, y)| x + y));
+        let counts = a.head.counts.iter().zip(&b.head.counts).map(|(x, y)| x + y).collect();
+        let least = match self.head.least {
+            LeastLoss::Exact(_) => LeastLoss::Exact(quadratic.min_loss()),
+            other => other,
+        };
+        let head = TaskHead { samples, rows, counts, least, content: None, ..a.head.clone() };
+        Ok(Self { head, quadratic, moments, classes, new_inputs })
+    }
+
+    /// With inputs and classes put where these lists have them.
+    fn placed(&self, new_inputs: &[String], classes: &[String]) -> Result<Cow<'_, Self>> {
+        if self.new_inputs == new_inputs && self.classes == classes {
+            return Ok(Cow::Borrowed(self));
+        }
+        let known = self.quadratic.width() - self.new_inputs.len();
+        let mut places: Vec<usize> = (0..known).collect();
+        places.extend(self.new_inputs.iter().map(|name| known + position(new_inputs, name)));
+        let mut task = self.rearranged(&places, known + new_inputs.len())?;
+        new_inputs.clone_into(&mut task.new_inputs);
+        if self.classes != classes {
+            let places: Vec<usize> =
+                self.classes.iter().map(|name| position(classes, name)).collect();
+            task = task.with_targets_at(&places, classes.len())?;
+            classes.clone_into(&mut task.classes);
+        }
+        Ok(Cow::Owned(task))
+    }
+
+    /// With design column `j` at `places[j]` of `width`; the others are zero for all rows.
+    ///
+    /// # Errors
+    /// When there is not one place for each column, or two go to the same one, or beyond `width`.
+    pub fn rearranged(&self, places: &[usize], width: usize) -> Result<Self> {
+        let quadratic = self.quadratic.rearrange(places, width)?;
+        let moments = self.moments.as_ref().map(|m| {
+            let skip = places.len() - m.columns();
+            let places: Vec<usize> = places[skip..].iter().map(|place| place - skip).collect();
+            m.rearranged(&places, width - skip)
+        });
+        Ok(Self { quadratic, moments, ..self.clone() })
+    }
+
+    /// With target `k` and its count at `places[k]` of `count`.
+    fn with_targets_at(&self, places: &[usize], count: usize) -> Result<Self> {
+        let mut task = self.clone();
+        // The columns of log-loss are not those of the classes: they never move.
+        if self.quadratic.targets() == places.len() {
+            task.quadratic = self.quadratic.rearrange_targets(places, count)?;
+        }
+        task.head.counts = vec![0.0; count];
+        for (place, samples) in places.iter().zip(&self.head.counts) {
+            task.head.counts[*place] = *samples;
+        }
+        Ok(task)
+    }
+
+    /// With targets and counts in the places a learner has for its classes.
+    pub(crate) fn aligned(self, classes: &Classes) -> Result<Self> {
+        if self.classes.is_empty() {
+            return Ok(self);
+        }
+        if self.classes == classes.by_place() {
+            return Ok(Self { classes: Vec::new(), ..self });
+        }
+        let place = |name: &String| {
+            classes.place(name).map(|at| at as usize).ok_or_else(|| Error::UnknownClass {
+                label: name.clone(),
+                row: 0,
+                known: crate::error::listing(classes.names().iter().map(String::as_str)),
+            })
+        };
+        let places = self.classes.iter().map(place).collect::<Result<Vec<_>>>()?;
+        let mut task = self.with_targets_at(&places, classes.len())?;
+        task.classes = Vec::new();
+        Ok(task)
+    }
+
+    /// The quadratic over `m` columns and `p` targets; those it lacks have been zero.
+    pub(crate) fn widened(&self, m: usize, p: usize) -> Result<Cow<'_, Summary>> {
+        let (own_m, own_p) = (self.quadratic.width(), self.quadratic.targets());
+        if (own_m, own_p) == (m, p) {
+            return Ok(Cow::Borrowed(&self.quadratic));
+        }
+        if own_m > m || own_p > p {
+            return Err(Error::Shape {
+                what: "the summary",
+                unit: if own_m > m { "columns" } else { "targets" },
+                expected: if own_m > m { m } else { p },
+                found: if own_m > m { own_m } else { own_p },
+            });
+        }
+        let wider = self.quadratic.extend_features(own_m, m - own_m)?;
+        Ok(Cow::Owned(wider.extend_targets(own_p, p - own_p)?))
+    }
+}
+
+/// All names of both lists, those of the first in front.
+fn united(a: &[String], b: &[String]) -> Vec<String> {
+    let mut all = a.to_vec();
+    all.extend(b.iter().filter(|name| !a.contains(name)).cloned());
+    all
+}
+
+fn position(list: &[String], name: &String) -> usize {
+    list.iter().position(|n| n == name).expect("the list holds every name")
+}
