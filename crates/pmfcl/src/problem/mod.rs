@@ -7,7 +7,7 @@
 //! |---|---|---|---|---|
 //! | `squared` | values or classes | the quadratic of its loss | order, split, merge, removal | a zero column |
 //! | `gaussian` | classes | the same, of class indicators | the same | a zero column |
-//! | a loss of one row | values | a quadratic bound of its loss | order, merge and removal of the bounds | |
+//! | `huber` | values | a quadratic bound of its loss | order, merge and removal of the bounds | |
 //! | `logistic` | classes | a quadratic bound of its log-loss | the same (`one-shot`) | name all classes first |
 //!
 //! To add a loss of one row's prediction and target, implement [`Loss`](crate::loss::Loss) in a file of its own and
@@ -18,6 +18,7 @@ mod bytes;
 mod description;
 pub mod evaluate;
 pub mod gaussian;
+mod huber;
 pub mod in_memory;
 pub mod logistic;
 mod moments;
@@ -34,6 +35,7 @@ pub use bytes::{BytesError, Encoding};
 pub use description::Description;
 pub use evaluate::Evaluation;
 pub use gaussian::{Gaussian, Shrinkage, Temperature};
+pub use huber::Huber;
 pub use in_memory::InMemory;
 pub use logistic::{Curvature, Logistic, Scheme};
 pub use moments::Moments;
@@ -130,11 +132,11 @@ impl ClassList {
 type MakeLoss = fn(Option<&str>) -> Result<Arc<dyn Loss>>;
 
 /// The losses of one row that go by a name.
-const ROW_LOSSES: [(&str, MakeLoss); 0] = [];
+const ROW_LOSSES: [(&str, MakeLoss); 1] = [(huber::NAME, huber::parse)];
 
 /// Names of all losses, for messages.
 pub const LOSS_NAMES: &str =
-    "squared, gaussian, logistic";
+    "squared, huber, huber:DELTA, gaussian, logistic";
 
 /// What the columns of parameters stand for.
 #[derive(Debug, Clone, PartialEq)]
