@@ -7,7 +7,7 @@
 //! |---|---|---|---|---|
 //! | `squared` | values or classes | the quadratic of its loss | order, split, merge, removal | a zero column |
 //! | `gaussian` | classes | the same, of class indicators | the same | a zero column |
-//! | `huber` | values | a quadratic bound of its loss | order, merge and removal of the bounds | |
+//! | `huber`, `poisson` | values | a quadratic bound of its loss | order, merge and removal of the bounds | |
 //! | `logistic` | classes | a quadratic bound of its log-loss | the same (`one-shot`) | name all classes first |
 //!
 //! To add a loss of one row's prediction and target, implement [`Loss`](crate::loss::Loss) in a file of its own and
@@ -23,6 +23,7 @@ pub mod in_memory;
 pub mod logistic;
 mod moments;
 pub mod pass;
+mod poisson;
 mod pool;
 mod prior;
 mod response;
@@ -40,6 +41,7 @@ pub use in_memory::InMemory;
 pub use logistic::{Curvature, Logistic, Scheme};
 pub use moments::Moments;
 pub use pass::{Partial, Pass, Passes, Worker};
+pub use poisson::Poisson;
 pub use pool::Pool;
 pub use response::{ClassRule, Response};
 pub use row_wise::RowWise;
@@ -132,11 +134,12 @@ impl ClassList {
 type MakeLoss = fn(Option<&str>) -> Result<Arc<dyn Loss>>;
 
 /// The losses of one row that go by a name.
-const ROW_LOSSES: [(&str, MakeLoss); 1] = [(huber::NAME, huber::parse)];
+const ROW_LOSSES: [(&str, MakeLoss); 2] =
+    [(huber::NAME, huber::parse), (poisson::NAME, poisson::parse)];
 
 /// Names of all losses, for messages.
 pub const LOSS_NAMES: &str =
-    "squared, huber, huber:DELTA, gaussian, logistic";
+    "squared, huber, huber:DELTA, poisson, poisson:CAP, gaussian, logistic";
 
 /// What the columns of parameters stand for.
 #[derive(Debug, Clone, PartialEq)]
