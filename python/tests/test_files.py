@@ -1,5 +1,6 @@
 """Model files: made here and read by the command line, made there and read here."""
 
+import copy
 import json
 import os
 import sqlite3
@@ -49,6 +50,10 @@ def test_both_sides_make_the_same_regression(months, tmp_path, basis):
         model.partial_fit(pd.DataFrame(X, columns=names), pd.Series(y, name="sold"), task=f"m{k}")
         data = csv(tmp_path / f"m{k}.csv", X, names, y, "sold")
         run("learn", there, data, "--target", "sold", *(("--basis", basis, "--ridge", "0.1") if k == 0 else ()))
+        # A command ends with a solution, and what comes next is added to its pool: the bits are those of a model that was asked as often.
+        once = copy.deepcopy(model) if k == 0 else once.partial_fit(pd.DataFrame(X, columns=names), y, task=f"m{k}")
+        assert model.coef_.size
+    np.testing.assert_allclose(once.coef_, model.coef_, rtol=1e-12, atol=1e-12)
     model.save(here)
     ours, theirs = run("show", here), run("show", there)
     assert ours == theirs
@@ -98,6 +103,7 @@ def test_both_sides_make_the_same_classifier(flowers, tmp_path, loss):
             options += [] if loss == "gaussian" else ["--ridge", "0.1"]
             options += ["--classes", ",".join(every)] if every else []
         run("learn", there, csv(tmp_path / f"f{k}.csv", X, names, y, "y"), *options)
+        assert model.coef_.size  # solved after every task, as a command does
     here = tmp_path / "here.pmf"
     model.save(here)
     ours, theirs = run("show", here), run("show", there)
@@ -109,6 +115,95 @@ def test_both_sides_make_the_same_classifier(flowers, tmp_path, loss):
     X, _ = flowers[2]
     np.testing.assert_array_equal(back.predict_proba(X), model.predict_proba(X))
     assert list(back.predict(X)) == list(model.predict(X))
+
+
+# Parameters here, and the flags of the command line that mean the same; None where it has none.
+REGRESSIONS = [
+    ({}, []),
+    ({"ridge": 0.1, "standardize": True}, ["--ridge", "0.1", "--standardize"]),
+    ({"ridge": "leave-one-task-out"}, ["--ridge", "leave-one-task-out"]),
+    ({"ridge": 0.0, "fit_intercept": False}, ["--ridge", "0", "--no-intercept"]),
+    ({"memory": "compact"}, ["--memory", "compact"]),
+    ({"accumulator": "gram"}, ["--accumulator", "gram"]),
+    ({"prefer": "equal"}, ["--prefer", "equal"]),
+    ({"prefer": "decay:0.5", "memory": "compact"}, ["--prefer", "decay:0.5", "--memory", "compact"]),
+    ({"basis": "poly:2"}, ["--basis", "poly:2"]),
+    ({"basis": "spline:4", "ridge": 0.01}, ["--basis", "spline:4", "--ridge", "0.01"]),
+    ({"basis": "rff:16,gamma=0.5,seed=3"}, ["--basis", "rff:16,gamma=0.5,seed=3"]),
+    ({"loss": "huber"}, ["--loss", "huber"]),
+    ({"loss": "huber:1.35", "prefer": "equal"}, ["--loss", "huber:1.35", "--prefer", "equal"]),
+    ({"loss": "poisson", "memory": "compact"}, ["--loss", "poisson", "--memory", "compact"]),
+    ({"loss": "poisson:6", "ridge": 0.1}, ["--loss", "poisson:6", "--ridge", "0.1"]),
+]
+CLASSIFIERS = [
+    ({}, []),
+    ({"shrinkage": 0.3}, None),
+    ({"shrinkage": "diagonal:0.2", "temperature": 2.5}, None),
+    ({"shrinkage": "ridge:0.1", "memory": "compact"}, None),
+    ({"temperature": "auto"}, None),
+    ({"loss": "squared", "ridge": 0.1, "prefer": "equal"}, ["--loss", "squared", "--ridge", "0.1", "--prefer", "equal"]),
+    ({"loss": "logistic"}, ["--loss", "logistic"]),
+    ({"loss": "logistic", "certify": False, "ridge": 0.1}, None),
+    ({"loss": "logistic", "scheme": "sequential"}, ["--loss", "logistic", "--scheme", "sequential"]),
+    *(
+        ({"loss": "logistic", "curvature": kind}, ["--loss", "logistic", "--curvature", kind])
+        for kind in ("bohning", "hessian", "blend", "diagonal")
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("make", "parameters", "flags"),
+    [(ContinualRegressor, *case) for case in REGRESSIONS] + [(ContinualClassifier, *case) for case in CLASSIFIERS],
+)
+def test_both_sides_go_on_under_every_setting(rng, tmp_path, make, parameters, flags):
+    names, tasks = ["a", "b", "c"], []
+    for k in range(3):
+        X = rng.normal(size=(60, 3)) + 0.2 * k
+        y = rng.poisson(np.exp(X @ [0.8, -0.5, 0.3])).astype(float)
+        tasks.append((X, y if make is ContinualRegressor else np.where(y > 1, "many", np.where(y > 0, "one", "none"))))
+    files = [csv(tmp_path / f"t{k}.csv", X, names, y, "y") for k, (X, y) in enumerate(tasks)]
+    pd = pytest.importorskip("pandas")
+    frames = [(pd.DataFrame(X, columns=names), pd.Series(y, name="y")) for X, y in tasks]
+
+    def check(path, back, expected):
+        for key, value in expected.get_params().items():
+            if key not in ("threads", "loss", "shrinkage"):
+                assert back.get_params()[key] == value, key
+        assert back.loss == expected.loss_
+        # Tasks are pooled in other steps, which rounding shows.
+        answer = "predict" if make is ContinualRegressor else "predict_proba"
+        ours, theirs = (getattr(model, answer)(frames[0][0]) for model in (back, expected))
+        np.testing.assert_allclose(ours, theirs, rtol=1e-7, atol=1e-9)
+        assert run("verify", path)["tasks"] == len(expected.tasks_)
+        scores = run("score", path, files[0])["overall"]
+        if make is ContinualRegressor:
+            assert scores["mse"] == pytest.approx(np.mean((ours - tasks[0][1]) ** 2), rel=1e-9)
+            return
+        # The log-loss of the command line is that of the probabilities here.
+        ours = ours[np.arange(60), np.searchsorted(back.classes_, tasks[0][1])]
+        assert scores["log_loss"] == pytest.approx(-np.mean(np.log(ours)), rel=1e-9)
+        assert scores["accuracy"] == pytest.approx(back.score(*frames[0]))
+
+    here = tmp_path / "here.pmf"
+    learned(make(**parameters), frames[:1]).save(here)
+    run("learn", here, files[1])
+    back = pmfcl.load(here)
+    check(here, back, learned(make(**parameters), frames[:2]))
+    back.partial_fit(*frames[2], task="t2").save(here)
+    check(here, pmfcl.load(here), learned(make(**parameters), frames))
+    if flags is None:
+        return
+    there = tmp_path / "there.pmf"
+    run("learn", there, files[0], "--target", "y", *flags)
+    back = pmfcl.load(there)
+    for key, value in parameters.items():
+        assert key == "loss" or back.get_params()[key] == value, key
+    expected = learned(make(**{**back.get_params(), **parameters}), frames[:2])
+    back.partial_fit(*frames[1], task="t1").save(there)
+    check(there, back, expected)
+    run("learn", there, files[2], *flags)
+    check(there, pmfcl.load(there), learned(make(**{**back.get_params(), **parameters}), frames))
 
 
 def test_a_model_of_text_and_dates_reads_frames(rng, tmp_path):

@@ -135,8 +135,12 @@ impl Learn {
         // A new model looks at its first file more than once.
         let _spooled = if self.model.exists() { None } else { spool(&mut jobs[0].1)? };
         let (mut store, mut model) = if self.model.exists() {
-            let (store, model) = Store::open(&self.model, Access::Write)?;
+            let (mut store, mut model) = Store::open(&self.model, Access::Write)?;
             self.check(&model)?;
+            if model.learner.settings().ridge == Ridge::LeaveOneTaskOut {
+                // The ridge is chosen anew, from the summaries of all tasks.
+                store.load(&mut model)?;
+            }
             (Some(store), model)
         } else {
             (None, self.creation.model(&jobs[0].1, &wish, &self.model)?)

@@ -144,13 +144,12 @@ struct Reader {
 impl Reader {
     fn new(values: &Values) -> Result<Self, String> {
         let problem = problem(values)?;
-        let classes = match problem.predicts_classes() {
-            true => {
-                let names = serde_json::from_str(read::text(values, "classes")?)
-                    .map_err(|e| format!("its classes: {e}"))?;
-                Some(Classes::new(names).map_err(|e| e.to_string())?)
-            }
-            false => None,
+        let classes = if problem.predicts_classes() {
+            let names = serde_json::from_str(read::text(values, "classes")?)
+                .map_err(|e| format!("its classes: {e}"))?;
+            Some(Classes::new(names).map_err(|e| e.to_string())?)
+        } else {
+            None
         };
         Ok(Self { exactness: problem.exactness(), classes })
     }
@@ -322,6 +321,9 @@ fn create_tables(connection: &Connection) -> rusqlite::Result<()> {
     connection.pragma_update(None, "user_version", VERSION)
 }
 
+/// Checksum, bytes and moments of a summary.
+type OldSummary = (Option<i64>, Vec<u8>, Option<Vec<u8>>);
+
 /// Writes the rows of `task`, and each summary with the head and the moments that were in the row.
 fn migrate_tasks(path: &Path, connection: &Connection, records: &[TaskRecord]) -> Result<()> {
     let failed = |e: rusqlite::Error| FileError::sqlite(path, "write", &e);
@@ -332,7 +334,7 @@ fn migrate_tasks(path: &Path, connection: &Connection, records: &[TaskRecord]) -
     let mut insert = InsertTask::new(connection).map_err(failed)?;
     for (place, record) in records.iter().enumerate() {
         let at = place.cast_signed() as i64;
-        let found: Option<(Option<i64>, Vec<u8>, Option<Vec<u8>>)> = old
+        let found: Option<OldSummary> = old
             .query_row([at], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
             .optional()
             .map_err(failed)?;

@@ -98,14 +98,13 @@ impl Contents {
         schema.check()?;
         let stored = settings::Stored::parse(text(&self.values, "settings")?)?;
         let (problem, settings) = (stored.problem(find)?, stored.settings()?);
-        let design = match self.values.contains_key("basis") {
-            true => {
-                let frozen = numbers(&self.values, "basis")?;
-                let map = Map::thaw(&settings.basis, schema.inputs.len(), &frozen)
-                    .map_err(|e| e.to_string())?;
-                Some(Design::new(map, settings.intercept))
-            }
-            false => None,
+        let design = if self.values.contains_key("basis") {
+            let frozen = numbers(&self.values, "basis")?;
+            let map = Map::thaw(&settings.basis, schema.inputs.len(), &frozen)
+                .map_err(|e| e.to_string())?;
+            Some(Design::new(map, settings.intercept))
+        } else {
+            None
         };
         let outputs = outputs(&self.values, &problem, &schema, self.records.is_empty())?;
         if let Outputs::Values(count) = outputs

@@ -14,6 +14,9 @@ use pmfcl_oracle::Draw;
 const D: usize = 3;
 const COMMITS: usize = 800;
 
+/// Makes a model of 800 commits, and tells the bytes of each.
+type Way = fn(&Path, &Problem) -> Vec<u64>;
+
 /// Bytes this process has written to files, journals included.
 fn written() -> u64 {
     let counts = std::fs::read_to_string("/proc/self/io").unwrap();
@@ -37,7 +40,7 @@ fn table(step: usize) -> (Vec<f64>, Vec<f64>, Labels) {
     (x, y, Labels::new(&labels))
 }
 
-fn rows<'a>((x, y, labels): &'a (Vec<f64>, Vec<f64>, Labels), classes: bool) -> TaskRows<'a> {
+fn rows((x, y, labels): &(Vec<f64>, Vec<f64>, Labels), classes: bool) -> TaskRows<'_> {
     let x = Rows::new(x, D).unwrap();
     if classes { TaskRows::new(x, labels) } else { TaskRows::new(x, Rows::new(y, 1).unwrap()) }
 }
@@ -84,7 +87,7 @@ fn the_last_of_800_commits_writes_no_more_than_the_first() {
     let directory = tempfile::tempdir_in(base).unwrap();
     let classes = ["no", "yes"].map(str::to_owned).to_vec();
     let gaussian = Problem::gaussian().with_classes(classes).unwrap();
-    let ways: [(&str, fn(&Path, &Problem) -> Vec<u64>, usize); 2] =
+    let ways: [(&str, Way, usize); 2] =
         [("register", by_register, COMMITS), ("file", by_file, COMMITS + 1)];
     for (name, costs, tasks) in ways {
         for problem in [Problem::squared(), gaussian.clone()] {

@@ -248,9 +248,8 @@ impl Ingest {
         for key in &keys {
             add_input(&mut schema, key)?;
         }
-        let base = match (model.learner.design(), &self.design) {
-            (Some(design), _) | (None, Some(design)) => design,
-            (None, None) => return Err(pmfcl::Error::NotLearned.into()),
+        let Some(base) = model.learner.design().or(self.design.as_ref()) else {
+            return Err(pmfcl::Error::NotLearned.into());
         };
         let design = base.with_inputs(schema.inputs.len().saturating_sub(base.inputs()))?;
         let classes = self.classes_to_fix(model, &rows);
@@ -258,9 +257,9 @@ impl Ingest {
             Some(names) => {
                 let mut learner = model.learner.clone();
                 learner.fix_classes(names.clone())?;
-                self.fitted(&learner, &schema, &design, rows, weight)?
+                rows.fitted(&learner, &schema, &design, weight)?
             }
-            None => self.fitted(&model.learner, &schema, &design, rows, weight)?,
+            None => rows.fitted(&model.learner, &schema, &design, weight)?,
         };
         Ok(Some(NamedTask { name, weight, schema, design, draft, classes }))
     }
@@ -283,18 +282,20 @@ impl Ingest {
         };
         (!self.classes.iter().all(has)).then(|| self.classes.clone())
     }
+}
 
+impl TaskRowsRead {
+    /// The fit of a task by a learner, under this schema and design.
     fn fitted(
-        &self,
+        self,
         learner: &Learner,
         schema: &Schema,
         design: &Design,
-        rows: TaskRowsRead,
         weight: f64,
     ) -> Result<Draft> {
         let place = |key: &str| input_of(schema, key).unwrap_or(0);
-        match rows {
-            TaskRowsRead::Once(first) => {
+        match self {
+            Self::Once(first) => {
                 let mut first = *first;
                 let offset = usize::from(design.intercept());
                 for task in &mut first.tasks {
@@ -302,7 +303,7 @@ impl Ingest {
                 }
                 Ok(learner.fit(design, first, &mut NoMore, weight)?)
             }
-            TaskRowsRead::Kept(spill) => {
+            Self::Kept(spill) => {
                 spill.with_passes(learner.context_with(design), &place, |passes| {
                     let first = passes.run(&learner.problem().first_pass())?;
                     learner.fit(design, first, passes, weight)
@@ -435,7 +436,7 @@ impl Recipe<'_> {
                 });
                 match rows {
                     PartRows::Summary(partial) => {
-                        task.parts.push(*partial, |older, newer| older.merge(newer))?;
+                        task.parts.push(*partial, Partial::merge)?;
                     }
                     PartRows::Rows(chunk, x) => task.rows.push(chunk, x)?,
                 }
@@ -448,7 +449,7 @@ impl Recipe<'_> {
             let rows = if self.keep_rows {
                 TaskRowsRead::Kept(task.rows)
             } else {
-                match task.parts.finish(|small, large| small.merge(large))? {
+                match task.parts.finish(Partial::merge)? {
                     Some(partial) => TaskRowsRead::Once(Box::new(partial)),
                     None => continue,
                 }

@@ -152,9 +152,10 @@ fn both_ways(problem: &Problem, files: &Files, text: &str) -> [Learner; 2] {
         let y: Vec<f64> = rows.iter().map(|cells| number(&cells[3])).collect();
         let labels = Labels::new(&rows.iter().map(|cells| cells[4]).collect::<Vec<_>>());
         let x = Rows::new(&x, 2).unwrap();
-        let rows = match classes {
-            true => TaskRows::new(x, &labels),
-            false => TaskRows::new(x, Rows::new(&y, 1).unwrap()),
+        let rows = if classes {
+            TaskRows::new(x, &labels)
+        } else {
+            TaskRows::new(x, Rows::new(&y, 1).unwrap())
         };
         learner.learn(task, rows, 1.0).unwrap();
     }

@@ -194,7 +194,7 @@ impl<'a> Targets<'a> {
 /// let x = Rows::new(&[1.0, 2.0, 3.0], 1)?;
 /// let values = TaskRows::new(x, Rows::new(&[2.0, 4.1, 5.9], 1)?);
 /// let labels = Labels::new(&["low", "low", "high"]);
-/// let classes = TaskRows::new(x, &labels).weighted(&[1.0, 1.0, 2.0]);
+/// let classes = TaskRows::new(x, &labels).weighted(&[1.0, 1.0, 2.0][..]);
 /// assert_eq!(values.len(), classes.len());
 /// # Ok::<(), pmfcl::Error>(())
 /// ```

@@ -109,6 +109,57 @@ fn the_order_of_arrival_does_not_change_a_bit() {
     assert!(seen.windows(2).all(|w| w[0] == w[1]));
 }
 
+/// Eight hundred uploads in any order, a model brought up to date as they come, a server started again on the way: one model.
+#[test]
+fn eight_hundred_uploads_in_any_order_give_the_same_bits() {
+    let (d, mut draw) = (3, Draw::new(19));
+    let settings = Settings { intercept: true, ridge: Ridge::Auto, ..plain() };
+    let agreement = agreement(settings, d);
+    let sent: Vec<Update> = (0..800)
+        .map(|i| {
+            let table = Table::noise(4 + draw.below(6), d, 1, &mut draw);
+            update(&agreement, &format!("client {}", i % 40), i / 40, &table)
+        })
+        .collect();
+    let orders = [(0..800).collect(), (0..800).rev().collect(), draw.order(800), draw.order(800)];
+    let mut models: Vec<(Vec<u8>, Vec<u64>)> = Vec::new();
+    for order in orders {
+        let order: Vec<usize> = order;
+        let mut server = server(&agreement);
+        let mut joint: Option<Learner> = None;
+        for (count, i) in order.into_iter().enumerate() {
+            server.accept(sent[i].clone()).unwrap();
+            if count % 97 == 5 {
+                match &mut joint {
+                    Some(joint) => server.update_joint(joint).unwrap(),
+                    None => joint = Some(server.joint().unwrap()),
+                }
+            }
+            if count == 300 {
+                let joint = server.joint().unwrap();
+                server = Server::resume(agreement.clone(), Rules::default(), &joint).unwrap();
+            }
+        }
+        let mut joint = joint.unwrap();
+        server.update_joint(&mut joint).unwrap();
+        assert_eq!(joint.records().len(), 800);
+        models
+            .push((server.broadcast().unwrap().to_bytes(), bits(&joint.solution().unwrap().theta)));
+    }
+    assert!(models.windows(2).all(|pair| pair[0] == pair[1]));
+    // The order would show: pooled one after another, two orders differ in their last digits.
+    let one_by_one = |order: &[usize]| {
+        let mut learner = support::learner(agreement.settings().clone());
+        for &i in order {
+            let task = sent[i].task().clone();
+            learner.insert_summary(&i.to_string(), task, 1.0).unwrap();
+        }
+        bits(&learner.solution().unwrap().theta)
+    };
+    let (there, back): (Vec<usize>, Vec<usize>) = ((0..800).collect(), (0..800).rev().collect());
+    assert_ne!(one_by_one(&there), one_by_one(&back));
+}
+
 #[test]
 fn a_client_or_step_taken_out_was_never_there() {
     let agreement = agreement(Settings { intercept: true, ridge: Ridge::Auto, ..plain() }, 3);

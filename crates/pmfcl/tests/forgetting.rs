@@ -228,6 +228,7 @@ fn the_drift_test_tells_a_newcomer_from_more_of_the_same() {
             let seen: Vec<Table> =
                 (0..3).map(|_| Table::linear(30, &truth, 1.0, &mut draw)).collect();
             let learner = learned(settings(memory, Preference::Samples), &seen);
+            learner.solution().unwrap();
             let before = format!("{learner:?}");
             let same = Table::linear(25, &truth, 1.0, &mut draw);
             let other = Table::linear(25, &[1.0, 1.0, 0.5], 1.0, &mut draw);

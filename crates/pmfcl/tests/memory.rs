@@ -2,9 +2,9 @@
 
 mod support;
 
-use std::time::{Duration, Instant};
+use std::sync::Arc;
 
-use pmfcl::{Learner, MemoryKind, Preference, Ridge, Settings, Summary, TaskRows, TaskSummary};
+use pmfcl::{Learner, MemoryKind, Preference, Ridge, Settings, TaskRows, TaskSummary};
 use pmfcl_oracle::Draw;
 use support::{Table, apart, learned, settings};
 
@@ -26,11 +26,17 @@ fn compact_state_does_not_grow_from_task_ten_to_task_ten_thousand() {
     for t in 1..=10_000 {
         let table = Table::noise(2, d, p, &mut draw);
         learner.learn(&t.to_string(), table.task(), 1.0).unwrap();
+        // What waits to be merged is smaller than the triangle it will be merged with.
+        assert!(learner.state_bytes() < 2 * fold_size(d + 1, p), "task {t}");
+        if t % 1000 == 10 {
+            learner.solution().unwrap();
+            assert_eq!(learner.state_bytes(), fold_size(d + 1, p), "task {t}, merged");
+        }
         if t == 10 {
             at_ten = learner.state_bytes();
         }
-        assert!(learner.state_bytes() <= fold_size(d + 1, p), "task {t}");
     }
+    learner.solution().unwrap();
     assert_eq!((at_ten, learner.state_bytes()), (fold_size(d + 1, p), fold_size(d + 1, p)));
     assert!((learner.samples() - 20_000.0).abs() < 1e-9);
 }
@@ -121,6 +127,30 @@ fn held_factors_fold_when_the_triangle_is_smaller_and_the_model_stays() {
     }
 }
 
+/// Two memories that hold their summaries become one that folds at any of the tasks that are merged in, or at none.
+#[test]
+fn memories_that_fold_while_they_are_merged_keep_every_task() {
+    let mut draw = Draw::new(12);
+    let tables: Vec<Table> = (0..8).map(|_| Table::noise(1, 5, 1, &mut draw)).collect();
+    let part = |from: usize, to: usize| {
+        let mut learner = support::learner(settings(MemoryKind::Compact, Preference::Samples));
+        for (t, table) in tables.iter().enumerate().take(to).skip(from) {
+            learner.learn(&t.to_string(), table.task(), 1.0).unwrap();
+        }
+        learner
+    };
+    for count in 2..=tables.len() {
+        let all = part(0, count);
+        for at in 1..count {
+            let mut merged = part(0, at);
+            merged.merge(&part(at, count)).unwrap();
+            assert_eq!(merged.pool().unwrap().samples.round() as usize, count, "{at} of {count}");
+            let (a, b) = (merged.solution().unwrap(), all.solution().unwrap());
+            assert!(apart(a.theta.cells(), b.theta.cells()) < 1e-9, "{at} of {count}");
+        }
+    }
+}
+
 #[test]
 fn a_ledger_keeps_the_bytes_of_its_summaries() {
     let mut draw = Draw::new(3);
@@ -135,36 +165,34 @@ fn a_ledger_keeps_the_bytes_of_its_summaries() {
     }
 }
 
-/// The quickest of several learnings, after which the task is unlearned in the caller's own time.
-fn quickest(learner: &mut Learner, summary: &Summary, from: usize) -> Duration {
-    (0..8)
-        .map(|i| {
-            let (name, summary) = (format!("t{}", from + i), summary.clone());
-            let start = Instant::now();
-            learner.insert_summary(&name, TaskSummary::exact(summary, None), 1.0).unwrap();
-            start.elapsed()
-        })
-        .min()
-        .unwrap()
-}
-
+/// Nothing that was there before is copied, pooled again or kept twice; `every_task_is_pooled_once` counts the work.
 #[test]
 fn a_task_costs_the_same_however_many_came_before() {
     let mut draw = Draw::new(4);
-    let d = 64;
+    let d = 8;
     let table = Table::noise(2 * d, d, 1, &mut draw);
-    let summary = table.summary();
+    let task = TaskSummary::exact(table.summary(), None);
     for memory in [MemoryKind::Ledger, MemoryKind::Compact] {
         let mut learner =
             learned(settings(memory, Preference::Samples), std::slice::from_ref(&table));
-        let early = quickest(&mut learner, &summary, 0);
-        for t in 100..800 {
-            learner
-                .insert_summary(&t.to_string(), TaskSummary::exact(summary.clone(), None), 1.0)
-                .unwrap();
+        let first = learner.task_summary_at(0).cloned();
+        let pooled = |learner: &Learner| learner.kept_pool().map(|pool| pool.tasks);
+        for t in 1..800 {
+            learner.solution().unwrap();
+            assert_eq!(pooled(&learner), Some(t));
+            learner.insert_summary(&format!("t{t}"), task.clone(), 1.0).unwrap();
+            // The pool stays, and the new task waits beside it or is merged with it.
+            let all = if memory == MemoryKind::Ledger { t } else { t + 1 };
+            assert_eq!(pooled(&learner), Some(all));
+            if let Some(first) = &first {
+                assert!(Arc::ptr_eq(first, learner.task_summary_at(0).unwrap()), "task {t}");
+            }
         }
-        let late = quickest(&mut learner, &summary, 1000);
-        // Copying 800 summaries of 17 kB would take ten times as long as the merge itself.
-        assert!(late < 3 * early, "{memory:?}: {early:?} for task 10, {late:?} for task 800");
+        assert_eq!(first.is_some(), memory == MemoryKind::Ledger);
+        assert_eq!(learner.clone().task_summary_at(799).is_some(), first.is_some());
     }
+    // Copies of a learner share its summaries.
+    let ledger = learned(settings(MemoryKind::Ledger, Preference::Samples), &[table]);
+    let copy = ledger.clone();
+    assert!(Arc::ptr_eq(ledger.task_summary_at(0).unwrap(), copy.task_summary_at(0).unwrap()));
 }

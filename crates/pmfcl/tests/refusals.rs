@@ -56,7 +56,7 @@ fn refused(
 }
 
 fn learn(l: &mut Learner, t: &Table, w: Option<&[f64]>) -> Result<(), Error> {
-    l.learn("new", t.task().weighted(w), 1.0).map(|_| ())
+    l.learn("new", t.task().weighted(w), 1.0)
 }
 
 #[test]
@@ -153,11 +153,11 @@ fn weights_that_are_not_positive_are_refused() {
         }
         for bad in [0.0, -3.0, f64::NAN, f64::INFINITY] {
             refused(&mut learner, who, &["weight of task new", "positive"], |l| {
-                l.learn("new", t.task(), bad).map(|_| ())
+                l.learn("new", t.task(), bad)
             });
             let s = t.summary();
             refused(&mut learner, who, &["weight of task new"], |l| {
-                l.insert_summary("new", TaskSummary::exact(s, None), bad).map(|_| ())
+                l.insert_summary("new", TaskSummary::exact(s, None), bad)
             });
         }
     }
@@ -188,7 +188,7 @@ fn shapes_that_do_not_agree_are_refused() {
     let t = Table::noise(8, d, 1, &mut draw);
     for (who, mut learner) in learners(d) {
         refused(&mut learner, who, &["rows", "8", "7"], |l| {
-            l.learn("new", TaskRows::new(t.rows(), t.part(0, 7).targets()), 1.0).map(|_| ())
+            l.learn("new", TaskRows::new(t.rows(), t.part(0, 7).targets()), 1.0)
         });
         refused(&mut learner, who, &["sample weights", "8", "5"], |l| {
             learn(l, &t, Some(&[1.0; 5]))
@@ -203,12 +203,12 @@ fn shapes_that_do_not_agree_are_refused() {
         });
         refused(&mut learner, who, &["columns"], |l| l.predict(wide.rows()).map(|_| ()));
         refused(&mut learner, who, &["columns", "3", "4"], |l| {
-            l.insert_summary("new", TaskSummary::exact(wide.summary(), None), 1.0).map(|_| ())
+            l.insert_summary("new", TaskSummary::exact(wide.summary(), None), 1.0)
         });
         let two = Table::noise(8, d, 2, &mut draw);
         refused(&mut learner, who, &["targets", "1 was", "2"], |l| learn(l, &two, None));
         refused(&mut learner, who, &["targets", "1", "2"], |l| {
-            l.insert_summary("new", TaskSummary::exact(two.summary(), None), 1.0).map(|_| ())
+            l.insert_summary("new", TaskSummary::exact(two.summary(), None), 1.0)
         });
         // Chunks of a task have as many targets as the first.
         refused(&mut learner, who, &["columns", "1 was", "2"], |l| {
@@ -340,7 +340,6 @@ fn an_empty_task_is_refused() {
         if who != "fresh" {
             refused(&mut learner, who, &["empty"], |l| {
                 l.insert_summary("new", TaskSummary::exact(pmfcl::Summary::empty(d, 1), None), 1.0)
-                    .map(|_| ())
             });
         }
     }
@@ -357,10 +356,10 @@ fn names_must_be_new_to_learn_and_known_to_ask_for() {
     for (who, mut learner) in learners(d) {
         if who != "fresh" {
             refused(&mut learner, who, &["`0`", "another name", "unlearn"], |l| {
-                l.learn("0", t.task(), 1.0).map(|_| ())
+                l.learn("0", t.task(), 1.0)
             });
             refused(&mut learner, who, &["`0`"], |l| {
-                l.insert_summary("0", TaskSummary::exact(t.summary(), None), 1.0).map(|_| ())
+                l.insert_summary("0", TaskSummary::exact(t.summary(), None), 1.0)
             });
         }
         let known = if who == "fresh" { "no tasks" } else { "`0`" };
@@ -391,21 +390,19 @@ fn a_preference_that_is_no_point_of_the_simplex_is_refused() {
         (Preference::Decay(f64::NAN), "above 0"),
     ];
     for (preference, word) in &cases {
-        refused(&mut ledger, word, &[word], |l| l.prefer(preference.clone()).map(|_| ()));
+        refused(&mut ledger, word, &[word], |l| l.prefer(preference.clone()));
     }
     for bad in [Preference::Decay(0.0), Preference::Decay(2.0), list(&[("a", 0.3)])] {
         assert!(Learner::new(Problem::squared(), Settings { prefer: bad, ..plain() }).is_err());
     }
     let mut folded = learned(settings(MemoryKind::Compact, Preference::Samples), &tables);
-    refused(&mut folded, "folded", &["ledger"], |l| l.prefer(Preference::Equal).map(|_| ()));
+    refused(&mut folded, "folded", &["ledger"], |l| l.prefer(Preference::Equal));
 }
 
 #[test]
 fn an_empty_learner_refuses_another_preference_and_keeps_its_own() {
     let mut empty = support::learner(plain());
-    refused(&mut empty, "prefer", &["learn a task first"], |l| {
-        l.prefer(Preference::Equal).map(|_| ())
-    });
+    refused(&mut empty, "prefer", &["learn a task first"], |l| l.prefer(Preference::Equal));
 }
 
 #[test]
@@ -481,7 +478,7 @@ fn a_ridge_that_is_negative_or_no_number_is_refused() {
         );
         for (who, mut learner) in learners(d) {
             refused(&mut learner, who, &["ridge", "0 or more"], |l| {
-                l.set_ridge(Ridge::Fixed(bad), false).map(|_| ())
+                l.set_ridge(Ridge::Fixed(bad), false)
             });
         }
     }
@@ -559,7 +556,7 @@ fn an_empty_learner_refuses_every_question() {
     refused(&mut empty, "mean", &["learn"], |l| l.mean_forgetting().map(|_| ()));
     refused(&mut empty, "pool", &["learn"], |l| l.pool().map(|_| ()));
     refused(&mut empty, "replay", &["learn"], |l| l.replay().map(|_| ()));
-    refused(&mut empty, "ridge", &["learn"], |l| l.set_ridge(Ridge::Auto, false).map(|_| ()));
+    refused(&mut empty, "ridge", &["learn"], |l| l.set_ridge(Ridge::Auto, false));
     refused(&mut empty, "inputs", &["learn"], |l| l.extend_inputs(1));
     refused(&mut empty, "places", &["learn"], |l| l.rearrange_inputs(&[0, 1, 2], 3));
     refused(&mut empty, "response", &["learn"], |l| l.response().map(|_| ()));
@@ -569,7 +566,7 @@ fn an_empty_learner_refuses_every_question() {
     // A summary brings the design of the linear basis; another basis is fixed by rows.
     let mut spline = support::learner(Settings { basis: "spline:4".parse().unwrap(), ..plain() });
     refused(&mut spline, "summary", &["rows first"], |l| {
-        l.insert_summary("a", TaskSummary::exact(t.summary(), None), 1.0).map(|_| ())
+        l.insert_summary("a", TaskSummary::exact(t.summary(), None), 1.0)
     });
     assert!(matches!(continual::history(&empty), Err(Error::NotLearned)));
     assert!(matches!(continual::training_scores(&empty), Err(Error::NotLearned)));
@@ -600,9 +597,7 @@ fn folded_memory_says_that_the_ledger_would_know() {
     refused(&mut folded, "replay", &["ledger"], |l| l.replay().map(|_| ()));
     refused(&mut folded, "history", &["ledger"], |l| continual::history(l).map(|_| ()));
     refused(&mut folded, "matrix", &["ledger"], |l| conflict::matrix(l).map(|_| ()));
-    refused(&mut folded, "leave out", &["ledger"], |l| {
-        l.set_ridge(Ridge::LeaveOneTaskOut, false).map(|_| ())
-    });
+    refused(&mut folded, "leave out", &["ledger"], |l| l.set_ridge(Ridge::LeaveOneTaskOut, false));
 }
 
 #[test]

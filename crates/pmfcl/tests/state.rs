@@ -217,7 +217,7 @@ fn contradictions_are_refused() {
     refused(s, "the pool");
     let mut s = kept();
     s.tasks.clear();
-    refused(s, "no task");
+    refused(s, "the pool");
     refused(LearnerState { design: None, ..good() }, "no basis");
     refused(LearnerState { outputs: Outputs::Values(1), ..kept() }, "the shape");
     refused(LearnerState { outputs: Outputs::Values(0), ..kept() }, "no targets");

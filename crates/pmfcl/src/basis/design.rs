@@ -87,6 +87,8 @@ impl Design {
             return Ok(());
         }
         let to = from + out.len() / stride;
+        #[cfg(test)]
+        tests::MAPPED.with(|count| count.set(count.get() + to - from));
         match x.as_f64(from, to) {
             Some(rows) => self.map.apply(rows, out, stride, offset)?,
             None => {
@@ -103,5 +105,15 @@ impl Design {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::cell::Cell;
+
+    thread_local! {
+        /// Rows that this thread has mapped through a basis other than the linear one.
+        pub(crate) static MAPPED: Cell<usize> = const { Cell::new(0) };
     }
 }

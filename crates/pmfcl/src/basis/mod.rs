@@ -54,6 +54,8 @@ mod spline;
 mod units;
 
 pub use design::Design;
+#[cfg(test)]
+pub(crate) use design::tests::MAPPED;
 pub use error::BasisError;
 pub use parts::{Monomial, Parts};
 pub use pointwise::Pointwise;

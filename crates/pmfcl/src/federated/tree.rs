@@ -10,16 +10,25 @@ use crate::problem::{Part, Pool};
 
 const LEAVES: usize = 32;
 
+/// A node of the tree.
+#[derive(Debug, Clone)]
+enum Node {
+    /// To be made again.
+    Stale,
+    /// The pool of all tasks below it; `None` where there are none.
+    Made(Option<Arc<Pool>>),
+}
+
 /// The pools of the leaves and of the nodes above them, each made when first asked for after a change.
 #[derive(Debug, Clone)]
 pub(super) struct Tree {
-    /// Node 1 is the root, nodes `i` has the children `2i` and `2i + 1`; leaves begin at [`LEAVES`]. `None` is to be made again.
-    nodes: Vec<Option<Option<Arc<Pool>>>>,
+    /// Node 1 is the root, nodes `i` has the children `2i` and `2i + 1`; leaves begin at [`LEAVES`].
+    nodes: Vec<Node>,
 }
 
 impl Default for Tree {
     fn default() -> Self {
-        Self { nodes: vec![None; 2 * LEAVES] }
+        Self { nodes: vec![Node::Stale; 2 * LEAVES] }
     }
 }
 
@@ -28,14 +37,14 @@ impl Tree {
     pub(super) fn touch(&mut self, client: &str, step: u64) {
         let mut at = LEAVES + leaf(client, step);
         while at > 0 {
-            self.nodes[at] = None;
+            self.nodes[at] = Node::Stale;
             at /= 2;
         }
     }
 
     /// Notes that all weights have changed.
     pub(super) fn touch_all(&mut self) {
-        self.nodes.fill(None);
+        self.nodes.fill(Node::Stale);
     }
 
     /// The pool of all tasks; `tasks` gives those of a leaf in the order of client and step. `None` where there are none.
@@ -53,7 +62,7 @@ impl Tree {
         shape: (usize, usize),
         tasks: &dyn Fn(usize) -> Vec<Part<'a>>,
     ) -> Result<Option<Arc<Pool>>> {
-        if let Some(known) = &self.nodes[at] {
+        if let Node::Made(known) = &self.nodes[at] {
             return Ok(known.clone());
         }
         let made = if at >= LEAVES {
@@ -67,7 +76,7 @@ impl Tree {
                 (a, b) => a.or(b),
             }
         };
-        self.nodes[at] = Some(made.clone());
+        self.nodes[at] = Node::Made(made.clone());
         Ok(made)
     }
 }

@@ -27,13 +27,15 @@ impl Learner {
         if let Some(twice) = other.names().find(|name| self.contains(name)) {
             return Err(Error::DuplicateTask { name: twice.to_owned() });
         }
-        let mut both = self.clone();
         if self.records.is_empty() {
-            both.problem = other.problem.clone();
-            both.design.clone_from(&other.design);
-            both.outputs = other.outputs.clone();
+            // Nothing to merge with: in every memory and under every preference this is the other's.
+            let (settings, edits) = (self.settings.clone(), self.edits + 1);
+            let generation = self.generation + 1;
+            *self = Self { settings, generation, edits, ..other.clone() };
+            return Ok(());
         }
-        let places = both.unite_outputs(&other.outputs)?;
+        let mut both = self.clone();
+        let places = both.unite_outputs(&other.outputs);
         both.settle();
         let file = |both: &mut Learner, record: &super::TaskRecord| {
             both.index.insert(record.name.clone(), both.records.len());
@@ -47,7 +49,9 @@ impl Learner {
             Ok(tasks) if !both.is_folded() => {
                 for (record, task) in other.records.iter().zip(tasks) {
                     let task = Arc::new(placed(task, places.as_deref())?);
-                    file(&mut both, record);
+                    // In other places a summary may have other zeros to leave out.
+                    let (rank, bytes) = (task.quadratic.rank(), task.nbytes());
+                    file(&mut both, &super::TaskRecord { rank, bytes, ..record.clone() });
                     both.remember(task);
                 }
             }
@@ -121,16 +125,16 @@ impl Learner {
     }
 
     /// Adds the classes of another learner; for each of its places the place here, `None` where nothing moves.
-    fn unite_outputs(&mut self, theirs: &Outputs) -> Result<Option<Vec<usize>>> {
+    fn unite_outputs(&mut self, theirs: &Outputs) -> Option<Vec<usize>> {
         let (Outputs::Classes(ours), Outputs::Classes(theirs)) = (&self.outputs, theirs) else {
-            return Ok(None);
+            return None;
         };
         let all = ours.with(theirs.by_place());
         let place = |name: &String| all.place(name).map(|at| at as usize);
         let places: Option<Vec<usize>> = theirs.by_place().iter().map(place).collect();
         let places = places.filter(|p| p.iter().enumerate().any(|(k, place)| k != *place));
         self.outputs = Outputs::Classes(all);
-        Ok(places)
+        places
     }
 
     /// Puts inputs elsewhere: input `j` becomes input `places[j]` of `count`, the others have been zero so far. For memories

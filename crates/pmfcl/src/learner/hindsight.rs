@@ -124,12 +124,13 @@ impl Learner {
     /// Another preference in hindsight.
     ///
     /// # Errors
-    /// When it is no preference over these tasks, or compact memory has folded them.
+    /// When it is no preference over these tasks, compact memory has folded them, or nothing has been learned.
     pub fn prefer(&mut self, preference: Preference) -> Result<()> {
         preference.check()?;
-        if !self.records.is_empty() {
-            self.every_task("another preference in hindsight")?;
+        if self.records.is_empty() {
+            return Err(Error::NotLearned);
         }
+        self.every_task("another preference in hindsight")?;
         preference.shares(&self.weighed())?;
         self.settings.prefer = preference;
         self.unsettle();
@@ -200,7 +201,7 @@ impl Learner {
         if self.is_folded() {
             return Err(Error::Unsupported {
                 operation: "unlearning by name alone",
-                reason: "compact memory has merged the task with the others; give its rows once more, or use the ledger"
+                reason: "compact memory has merged the task with the others; give its rows once more (unlearn_summary), or use the ledger"
                     .to_owned(),
             });
         }
@@ -252,7 +253,7 @@ impl Learner {
             None
         } else {
             let (m, p) = self.shape()?;
-            let wide = super::super::problem::widened(&pool.quadratic, m, p)?;
+            let wide = crate::problem::widened(&pool.quadratic, m, p)?;
             Some(Arc::new(pool.with_quadratic(wide).without(&task, share)?))
         };
         self.forget(at);

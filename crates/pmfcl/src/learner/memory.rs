@@ -67,12 +67,16 @@ impl Memory {
             }
             Self::Held(summaries) => summaries.iter().map(|task| task.nbytes()).sum(),
             Self::Folded { base, waiting } => {
-                let moments = base.moments.as_ref().map_or(0, |m| 8 * m.to_numbers().len());
-                let waiting: usize = waiting.iter().map(|task| task.nbytes()).sum();
-                base.quadratic.nbytes() + 8 + moments + waiting
+                pool_bytes(base) + waiting.iter().map(|task| task.nbytes()).sum::<usize>()
             }
         }
     }
+}
+
+/// Bytes of a pool that stands for its tasks: the quadratic, the least loss, and moments where there are some.
+pub(super) fn pool_bytes(pool: &Pool) -> usize {
+    let moments = pool.moments.as_ref().map_or(0, |m| 8 * m.to_numbers().len());
+    pool.quadratic.nbytes() + 8 + moments
 }
 
 /// Whether factors of these many numbers are still smaller than the packed triangle they fold into.

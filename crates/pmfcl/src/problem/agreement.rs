@@ -66,7 +66,7 @@ impl Agreement {
                     reason: "clients see some of the classes each; name all of them".to_owned(),
                 });
             }
-            classes => classes,
+            classes @ Outputs::Classes(_) => classes,
         };
         if !matches!(settings.prefer, Preference::Samples | Preference::Equal) {
             return Err(Error::Preference {

@@ -1,6 +1,7 @@
 //! What people are told about a problem.
 
 /// Texts and facts about a problem, for reports, tables and plots.
+#[expect(clippy::struct_excessive_bools, reason = "facts that do not exclude each other")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Description {
     /// The loss in a few words.

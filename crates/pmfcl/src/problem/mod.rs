@@ -49,6 +49,8 @@ pub use squared::Squared;
 pub use task::{CalibrationTable, Exactness, FitOutcome, LeastLoss, TaskHead, TaskSummary};
 
 pub(crate) use bytes::{Reader, invalid};
+#[cfg(test)]
+pub(crate) use pool::tests::POOLED;
 pub(crate) use pool::{Part, widened};
 pub(crate) use response::largest as response_largest;
 

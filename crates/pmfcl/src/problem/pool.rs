@@ -43,6 +43,8 @@ impl Pool {
         (m, p): (usize, usize),
         parts: &[Part<'_>],
     ) -> Result<Self> {
+        #[cfg(test)]
+        tests::POOLED.with(|count| count.set(count.get() + parts.len()));
         let wide = parts
             .iter()
             .filter(|part| part.share > 0.0)
@@ -153,4 +155,27 @@ pub(crate) fn widened(s: &Summary, m: usize, p: usize) -> Result<Summary> {
 
 fn scaled(s: &Summary, factor: f64) -> Result<Summary> {
     if (factor - 1.0).abs() == 0.0 { Ok(s.clone()) } else { s.scale(factor) }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use std::cell::Cell;
+
+    thread_local! {
+        /// Tasks that this thread has added to pools.
+        pub(crate) static POOLED: Cell<usize> = const { Cell::new(0) };
+    }
+
+    #[test]
+    fn weights_too_large_or_small_to_be_squared_are_reported() {
+        let task = TaskSummary::exact(Summary::diagonal(1, 1, [(0, 1.0, 1.0)].into_iter()), None);
+        let mut task = task;
+        task.quadratic.recount(30.0, 0.0);
+        task.head.samples = 30.0;
+        for (share, known) in [(1e200, false), (1e-200, false), (1.0, true)] {
+            let pool = Pool::with_tasks(None, (1, 1), &[Part { task: &task, share }]).unwrap();
+            assert_eq!(pool.effective().is_some(), known, "{share}");
+        }
+    }
 }

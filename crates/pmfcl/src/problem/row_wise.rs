@@ -47,8 +47,9 @@ const ROUNDING: f64 = 1e-12;
 const RATE_HOLD: f64 = 1e-8;
 /// Rows whose moments are taken at a time.
 const BLOCK: usize = 512;
-/// Shares of the slopes that are tried for the certificate.
-const SHARES: [f64; 6] = [1.0, 0.999, 0.99, 0.9, 0.5, 0.0];
+/// Shares of the slopes that are tried for the certificate. Those next to 1 are for slopes at the edge of the domain, as all of
+/// Huber's outliers have, that rounding or a last step has moved across it.
+const SHARES: [f64; 8] = [1.0, 1.0 - 1e-9, 1.0 - 1e-6, 0.999, 0.99, 0.9, 0.5, 0.0];
 /// Bins of the histogram of residuals for each factor of two, and the exponents it covers.
 const BINS: i32 = 16;
 const EXPONENTS: i32 = 1024;
@@ -122,11 +123,11 @@ impl RowWise {
         &self.name
     }
 
-    fn prior(&self, context: &TaskContext<'_>, moments: &Moments) -> Prior {
+    fn prior(context: &TaskContext<'_>, moments: &Moments) -> Prior {
         Prior::new(context.settings, context.design, moments).with_free_intercept()
     }
 
-    fn prior_of_pool(&self, input: &SolveInput<'_>) -> Result<Prior> {
+    fn prior_of_pool(input: &SolveInput<'_>) -> Result<Prior> {
         Ok(prior::of_pool(&input.context, input.pool)?.with_free_intercept())
     }
 
@@ -146,7 +147,7 @@ impl RowWise {
             let model = majorized(&local, &theta, passes)?.quadratic;
             let (value, size) = objective(&model, penalty, &theta)?;
             let next = match last {
-                Some((from, before)) if !(value <= before + ROUNDING * size) => {
+                Some((from, before)) if value > before + ROUNDING * size || value.is_nan() => {
                     let half = halfway(&from, &theta);
                     last = Some((from, before));
                     half
@@ -360,7 +361,7 @@ impl Method for RowWise {
         let (m, n) = (context.design.width(), look.head.samples);
         let moments = look.moments.ok_or(Error::Empty { what: "the task" })?;
         let intercept = context.design.intercept();
-        let mut penalty = self.prior(context, &moments).penalty(n, n);
+        let mut penalty = Self::prior(context, &moments).penalty(n, n);
         if intercept && self.loss.link() == Link::Exp {
             penalty[0] = RATE_HOLD;
         }
@@ -424,7 +425,7 @@ impl Method for RowWise {
 
     fn solve(&self, input: &SolveInput<'_>) -> Result<Solved> {
         let pool = input.pool;
-        let prior = self.prior_of_pool(input)?;
+        let prior = Self::prior_of_pool(input)?;
         let solution = prior.solve(&pool.quadratic, pool.samples)?;
         let response = self.response(Vec::new(), &input.tables);
         Ok(Solved { solution, response, discriminants: OnceLock::new() })
@@ -445,7 +446,7 @@ impl Method for RowWise {
     }
 
     fn follows(&self, input: &SolveInput<'_>, solution: &Solution) -> Result<bool> {
-        prior::follows(&self.prior_of_pool(input)?, input.pool, solution)
+        prior::follows(&Self::prior_of_pool(input)?, input.pool, solution)
     }
 }
 

@@ -373,6 +373,11 @@ impl Summarizer {
 
 /// The factor of the rows of both. The older stands for at least as many rows, and the larger factor is more accurate at the
 /// bottom.
+#[expect(
+    clippy::needless_pass_by_value,
+    clippy::unnecessary_wraps,
+    reason = "what a counter merges with"
+)]
 fn stacked(older: Triangle, newer: Triangle) -> Result<Triangle, Infallible> {
     Ok(kernel::stack(&newer, &older))
 }

@@ -86,6 +86,11 @@ mod tests {
         tree: String,
     }
 
+    #[expect(
+        clippy::needless_pass_by_value,
+        clippy::unnecessary_wraps,
+        reason = "what a counter merges with"
+    )]
     fn join(older: Run, newer: Run) -> Result<Run, Infallible> {
         assert_eq!(older.to, newer.from, "neighbours, the older one first");
         let tree = format!("({}{})", older.tree, newer.tree);
@@ -127,7 +132,7 @@ mod tests {
 
     #[test]
     fn errors_of_mergers_are_returned() {
-        let odd = |a: u32, b: u32| if (a + b) % 2 == 0 { Ok(a + b) } else { Err("odd") };
+        let odd = |a: u32, b: u32| if (a + b).is_multiple_of(2) { Ok(a + b) } else { Err("odd") };
         let mut counter = Counter::new();
         assert_eq!(counter.push(1, odd), Ok(()));
         assert_eq!(counter.push(2, odd), Err("odd"));

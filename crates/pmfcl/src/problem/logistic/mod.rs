@@ -155,7 +155,7 @@ impl RunLogistic for Adapter<'_> {
 
 impl Logistic {
     /// The classes of the model with this task: those named, or those of the first task.
-    fn classes_of(&self, known: &Outputs, task: &TaskSummary) -> Result<Classes> {
+    fn classes_of(known: &Outputs, task: &TaskSummary) -> Result<Classes> {
         let known = known.classes().cloned().unwrap_or_default();
         if known.is_empty() {
             if task.classes.len() < 2 {
@@ -237,7 +237,7 @@ impl Method for Logistic {
         if known.classes().is_some_and(|classes| !classes.is_empty()) {
             return classes_with(&ClassList::Fixed(Vec::new()), known, task);
         }
-        Ok(Outputs::Classes(self.classes_of(known, task)?))
+        Ok(Outputs::Classes(Self::classes_of(known, task)?))
     }
 
     fn columns(&self, outputs: &Outputs) -> usize {
@@ -317,7 +317,7 @@ impl Method for Logistic {
         passes: &mut dyn Passes,
     ) -> Result<Draft> {
         let look = first.into_task()?;
-        let known = self.classes_of(context.outputs, &look)?;
+        let known = Self::classes_of(context.outputs, &look)?;
         // Counts by place; rows of the past task know the classes by these names.
         let look = look.aligned(&known)?;
         let classes: Arc<[String]> = known.by_place().into();
