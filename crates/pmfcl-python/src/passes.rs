@@ -2,6 +2,7 @@
 
 use pmfcl::problem::{Draft, InMemory, Partial, Pass, Passes, TaskContext, Worker};
 use pmfcl::{Design, Error, Learner, TaskRows};
+use pmfcl_file::Schema;
 use pyo3::prelude::*;
 
 use crate::call::raised_in;
@@ -18,10 +19,10 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
-    /// The exception, with features by name.
-    pub(crate) fn raised(self, features: &[String]) -> PyErr {
+    /// The exception, with columns by name.
+    pub(crate) fn raised(self, schema: &Schema, learner: &Learner) -> PyErr {
         match self {
-            Self::Rows(error) => raised_in(error, features),
+            Self::Rows(error) => raised_in(&error, schema, learner),
             Self::Signal(raised) => raised,
         }
     }
