@@ -380,7 +380,8 @@ fn automatic_temperature_changes_probabilities_and_nothing_else() {
     assert!(a.distance(&b) <= 1e-9 * a.norm());
     let t = fact(&tempered, "temperature");
     println!("T {t}");
-    println!("T {t}");assert!(t > 1.0 && t < 32.0, "{t}");
+    println!("T {t}");
+    assert!(t > 1.0 && t < 32.0, "{t}");
     let test = thrown(data(900, &["a", "b", "c"], 4));
     let labels = Labels::new(&test.y);
     let test = TaskRows::new(Rows::new(&test.x, D).unwrap(), &labels);
