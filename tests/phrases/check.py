@@ -15,9 +15,7 @@ ENDINGS = {".rs", ".py", ".pyi", ".md", ".toml", ".js", ".css", ".sh"}
 
 # Not checked: the paper, the licences, this list, and the core, which is being renamed by others
 # at the moment (`python tests/phrases/check.py crates/pmfcl/src/*.rs` counts what is left there).
-EXCLUDED = re.compile(
-    r"^(crates/pmfcl/|docs/paper\.txt|LICENSE|tests/phrases/|data/|crates/pmfcl-plot/fonts/)"
-)
+EXCLUDED = re.compile(r"^(crates/pmfcl/|docs/paper\.txt|LICENSE|tests/phrases/|data/|crates/pmfcl-plot/fonts/)")
 
 COUNTED = (
     "one|two|three|summary|summaries|bytes?|kilobytes?|megabytes?|numbers?|seconds?|minutes?"
@@ -52,7 +50,7 @@ CODE = [
     (r"\b(?:struct|enum|trait|type|class) (?:Wish|Beside|Voice|Mind|Race|Touch|Reach)\b", "a noun"),
     (r"\blet (?:mut )?(?:wish|beside|voice|mind)\b", "selection, extra, verbosity, preference"),
 ]
-ALL = [(re.compile(p, re.I), w) for p, w in PROSE] + [(re.compile(p), w) for p, w in CODE]
+ALL = [(re.compile(p, re.IGNORECASE), w) for p, w in PROSE] + [(re.compile(p), w) for p, w in CODE]
 
 
 def checked(name: str) -> bool:

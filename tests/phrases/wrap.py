@@ -1,7 +1,7 @@
 """Wraps the paragraphs and lists of Markdown files at 100 columns; tables, code, headings and HTML stay as they are.
 
-    python tests/phrases/wrap.py FILE…           rewrite the files
-    python tests/phrases/wrap.py --check FILE…   fail where a line that can be wrapped is too long
+python tests/phrases/wrap.py FILE…           rewrite the files
+python tests/phrases/wrap.py --check FILE…   fail where a line that can be wrapped is too long
 """
 
 import re
