@@ -12,12 +12,12 @@ BUILD := $(CARGO) build --quiet --workspace --exclude pmfcl-python --all-feature
 # A fixed seed: a gate must not be a lottery. `make search` looks with new ones.
 export PROPTEST_RNG_SEED ?= 1
 
-.PHONY: demo test bench fmt fmt-check lint rust-test doc-test docs deny python-lint python-test flower-test onnx-test browser-test search sweep soak fuzz clean
+.PHONY: demo test bench fmt fmt-check lint phrases package rust-test doc-test docs deny python-lint python-test flower-test onnx-test browser-test search sweep soak fuzz clean
 
 demo:            ## the main job on bundled real data; pictures in ./pmfcl-demo
 	$(CARGO) run --release --quiet -p pmfcl-cli -- demo
 
-test: fmt-check lint rust-test doc-test docs python-lint python-test flower-test onnx-test browser-test deny  ## everything CI runs, in this order
+test: fmt-check lint package rust-test doc-test docs python-lint python-test flower-test onnx-test browser-test deny  ## everything CI runs, in this order
 
 bench:           ## speed, memory and accuracy; ratios, one run
 	$(CARGO) build --release --quiet -p pmfcl-cli -p pmfcl-lab
@@ -32,8 +32,14 @@ fmt:             ## format everything
 fmt-check:
 	$(CARGO) fmt --all --check
 
-lint:
+lint: phrases
 	$(CARGO) clippy --workspace --all-targets --all-features -- -D warnings
+
+# Spelling (dictionary in _typos.toml), phrases that have an ordinary word instead, and documents wrapped at 100 columns.
+phrases: $(VENV)/typos
+	$(PYTHON) tests/phrases/check.py
+	$(PYTHON) tests/phrases/wrap.py --check README.md ARCHITECTURE.md CONTRIBUTING.md docs/*.md
+	$(VENV)/bin/typos
 
 # nextest where it is installed, the standard runner elsewhere. The Python crate is tested through Python.
 rust-test:
@@ -50,7 +56,7 @@ docs:
 python-lint: $(VENV)/ruff
 	$(VENV)/bin/ruff format --check $(PYTHONS) && $(VENV)/bin/ruff check $(PYTHONS)
 
-# The wheel as users install it, but for its profile: what the Rust tests have compiled is not compiled again.
+# The wheel as users install it, except for its profile: what the Rust tests have compiled is not compiled again.
 python-test: $(VENV)/python $(VENV)/onnx
 	rm -rf target/wheels && $(VENV)/bin/maturin build --quiet --profile dev --interpreter $(VENV)/bin/python --out target/wheels
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --force-reinstall --no-deps target/wheels/pmfcl-*.whl
@@ -76,6 +82,12 @@ browser-test: $(VENV)/browser
 
 deny: $(DENY)
 	$(DENY) --log-level error check licenses bans sources
+
+# The crates as they would be published: manifests, versions and lists of files. They are not compiled from the archives,
+# which takes as long as the tests. The four that are left out are never published.
+package:
+	$(CARGO) package --quiet --no-verify --allow-dirty --workspace \
+	  --exclude pmfcl-baselines --exclude pmfcl-lab --exclude pmfcl-oracle --exclude pmfcl-python
 
 soak:            ## 2,000 kills, and files far larger than memory; not a gate
 	$(CARGO) build --release -p pmfcl-cli
@@ -103,6 +115,9 @@ $(VENV)/bin/python:
 
 $(VENV)/ruff: $(VENV)/bin/python
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check 'ruff==0.17.4' && touch $@
+
+$(VENV)/typos: $(VENV)/bin/python
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check 'typos==1.51.1' && touch $@
 
 $(VENV)/python: $(VENV)/bin/python python/tests/requirements.txt
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r python/tests/requirements.txt && touch $@

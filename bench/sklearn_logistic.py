@@ -1,4 +1,4 @@
-"""Logistic regression beside scikit-learn, on the same rows and to the same gradient norm.
+"""Logistic regression compared with scikit-learn, on the same rows and to the same gradient norm.
 
     cargo build --release -p pmfcl --example logistic_bench
     python bench/sklearn_logistic.py [DIR] [--tasks 20] [--rows 20000] [--features 64] [--classes 10]

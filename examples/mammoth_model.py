@@ -52,7 +52,7 @@ class PmfclHead(ContinualModel):
         return 0.0
 
     def end_task(self, dataset):
-        """One summary, and the rows are let go."""
+        """One summary; the rows are discarded."""
         rows, labels = (np.concatenate(part) for part in zip(*self.waiting, strict=True))
         self.head.partial_fit(rows, labels, task=f"task-{self.current_task}")
         self.waiting = []

@@ -3,7 +3,7 @@
 #
 #   fuzz/run.sh TARGET [RUNS [OPTION...]]     TARGET: summary, update, model, values, csv, npy, idx, columnar, basis
 #
-# RUNS is 1000000 unless given, or a file to try again; OPTIONs go to libFuzzer (-jobs=2, -seed=7).
+# RUNS is 1000000 unless given, or a file to try again; options go to libFuzzer (-jobs=2, -seed=7).
 # New inputs are kept in fuzz/found/TARGET, those that fail in fuzz/artifacts/TARGET; git ignores both.
 # `fuzz/run.sh TARGET merge` puts the fewest of them that reach all code reached into fuzz/corpus/TARGET.
 set -eu
@@ -25,7 +25,7 @@ case $target in
     *) echo "fuzz/run.sh: there is no target '$target'" >&2 && exit 2 ;;
 esac
 
-# What `cargo fuzz` passes, but for the sanitizers, which are what needs a nightly compiler. A target triple is
+# What `cargo fuzz` passes, except for the sanitizers, which are what needs a nightly compiler. A target triple is
 # named so that the flags stay away from build scripts.
 host=$(rustc -vV | sed -n 's/^host: //p')
 RUSTFLAGS="-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \

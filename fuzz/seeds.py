@@ -181,6 +181,6 @@ for base in range(10):
             edit = bytes([base * 2 + 1 + cell % 2 * 128, cell, 3, 0, 1, 1, 48 + cell % 10])
             put(target, f"value{base}-{cell}", edit)
 
-# What fuzzing found: a footer that announces two billion truth values.
+# What fuzzing found: a footer that announces two billion booleans.
 FOOTER = bytes([0x19, 0xF2, 0xFF, 0xFF, 0xFF, 0xFF, 0x07, 0])
 put("columnar", "long-list.parquet", b"\0\0PAR1" + FOOTER + struct.pack("<I", len(FOOTER)) + b"PAR1")

@@ -1,4 +1,4 @@
-//! The check number of zip, gzip and summaries.
+//! The checksum of zip, gzip and summaries.
 
 /// CRC-32, bit by bit.
 pub fn crc32(bytes: &[u8]) -> u32 {

@@ -1,5 +1,5 @@
 //! IDX files, plain and in gzip. The first two bytes choose the options and the wrapping: as it is, or put into gzip
-//! with the right check number, so that what is behind it is reached.
+//! with the right checksum, so that what is behind it is reached.
 
 use pmfcl_read::{Options, Source};
 

@@ -124,7 +124,7 @@ impl Place {
         place
     }
 
-    /// Removes the file and whatever SQLite put beside it.
+    /// Removes the file and whatever SQLite put next to it.
     fn clear(&self) {
         for end in ["", "-journal", "-wal", "-shm"] {
             let mut name = self.path.clone().into_os_string();
@@ -309,7 +309,7 @@ fn fixed(bytes: &[u8]) -> [u8; 8] {
     out
 }
 
-/// Makes every checksum right: those inside summaries, those beside them, and the seal. Written from
+/// Makes every checksum right: those inside summaries, those next to them, and the seal. Written from
 /// `docs/model-file.md`, not from the code that it checks.
 fn seal(connection: &Connection) -> rusqlite::Result<()> {
     let mut summaries: Vec<(i64, Vec<u8>)> = Vec::new();

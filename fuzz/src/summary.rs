@@ -5,7 +5,7 @@ use pmfcl::{Summary, Theta};
 
 use super::crc::crc32;
 
-/// The bytes as they are, and with the check number they should have.
+/// The bytes as they are, and with the checksum they should have.
 pub fn run(bytes: &[u8]) {
     look(bytes);
     let mut sealed = bytes.to_vec();

@@ -4,7 +4,7 @@ import numpy as np
 
 
 def name_of(label):
-    """The name the command line would give a class: numbers by their value, truth values in lower case."""
+    """The name the command line would give a class: numbers by their value, booleans in lower case."""
     if isinstance(label, bool | np.bool_):
         return "true" if label else "false"
     if isinstance(label, int | np.integer):
@@ -15,7 +15,7 @@ def name_of(label):
 
 
 def labels_of(names):
-    """Labels for the class names of a file: whole numbers, numbers, truth values or text, whichever all of them are."""
+    """Labels for the class names of a file: whole numbers, numbers, booleans or text, whichever all of them are."""
     if all(name in ("false", "true") for name in names):
         return np.array([name == "true" for name in names])
     for kind in (np.int64, np.float64):

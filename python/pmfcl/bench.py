@@ -1,6 +1,6 @@
 """`python -m pmfcl.bench`: learning task by task against what users do today, in one run.
 
-Medians of repeated runs, ratios to pmfcl, and beside each time how far the last model is from joint training. Peers that are not
+Medians of repeated runs, ratios to pmfcl, and next to each time how far the last model is from joint training. Peers that are not
 installed are named and left out. Every way runs in a process of its own, so that memory peaks can be told apart.
 """
 
@@ -185,10 +185,10 @@ def measure(name, tasks, rows, columns, ridge, repeats):
 def in_process(name, arguments):
     """One way in a process of its own; None with a reason where it cannot run."""
     repeats = 1 if name.startswith(("LinearRegression", "statsmodels")) else arguments.repeats
-    wish = [name, arguments.tasks, arguments.rows, arguments.columns, arguments.ridge, repeats]
+    wanted = [name, arguments.tasks, arguments.rows, arguments.columns, arguments.ridge, repeats]
     names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS") if arguments.threads else ()
     done = subprocess.run(
-        [sys.executable, "-m", "pmfcl.bench", "--one", json.dumps(wish)],
+        [sys.executable, "-m", "pmfcl.bench", "--one", json.dumps(wanted)],
         env={**os.environ, **dict.fromkeys(names, str(arguments.threads))},
         capture_output=True,
         text=True,

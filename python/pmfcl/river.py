@@ -1,6 +1,6 @@
 """Exact models for River streams (`pip install pmfcl[river]`): one row at a time, or many.
 
-Rows are kept until a prediction is asked for or a few hundred have gathered, then they are boiled down. What is kept does
+Rows are kept until a prediction is asked for or a few hundred have gathered, then they are summarized. What is kept does
 not grow with the stream, and the model is that of batch training on all rows so far. A feature that a row lacks is 0, as
 everywhere in River; one that appears later was 0 before, and so is a class.
 
@@ -95,7 +95,7 @@ class _River:
         stream.boil_down(stream.frame(X), self._table(targets))
 
     def _gather(self):
-        """Boils down the rows that wait."""
+        """Summarizes the rows that wait."""
         stream = self._stream
         if stream.rows:
             stream.boil_down(stream.table(stream.rows), self._table(stream.targets), stream.weights)
@@ -119,7 +119,7 @@ class RiverRegressor(_River, base.MiniBatchRegressor):
 
     Parameters
     ----------
-    alpha : weight of `||w||²` beside the *sum* of squared errors, as for scikit-learn's `Ridge`: what little a prior says, it says
+    alpha : weight of `||w||²` relative to the *sum* of squared errors, as for scikit-learn's `Ridge`: what little a prior says, it says
         at the start, when there are fewer rows than features. 0 is least squares of minimum norm.
     fit_intercept : whether there is a free intercept.
     """

@@ -174,7 +174,7 @@ def test_private_uploads_near_the_truth_and_an_account_that_closes():
     server = Server(agreement)
     server.accept(sent.update)
     gap = np.abs(server.model().predict(X) - y).max()
-    assert 1e-6 < gap < 0.05  # there is noise, and it is small beside so many rows
+    assert 1e-6 < gap < 0.05  # there is noise, and it is small relative to so many rows
     other = agreement.summarize_private("c", 0, X, y, **budget)
     assert other.update != sent.update
     with pytest.raises(ValueError, match="1 releases have been made"):

@@ -192,7 +192,7 @@ import numpy as np
 from pmfcl import ContinualRegressor
 from pmfcl.federated import Agreement, Server
 
-def say(line):
+def report(line):
     print(line, flush=True)
 
 path, steps = sys.argv[1], int(sys.argv[2])
@@ -203,18 +203,18 @@ held = {(line.client, line.step) for line in server.held()}
 for step in range(steps):
     if ("north", step) not in held:
         server.accept(agreement.summarize("north", step, rng.normal(size=(8, 5)), rng.normal(size=8)))
-say("ready")
+report("ready")
 for order in sys.stdin:
     order = order.strip()
     if order.startswith("room"):
         resource.setrlimit(resource.RLIMIT_FSIZE, (int(order.split()[1]), resource.RLIM_INFINITY))
         continue
-    say("committing")
+    report("committing")
     try:
         server.commit()
-        say("committed")
+        report("committed")
     except OSError as error:
-        say(f"failed: {error}")
+        report(f"failed: {error}")
 """
 
 

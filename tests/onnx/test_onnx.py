@@ -84,7 +84,7 @@ def difference(found, expected, floor):
 
 
 def compare(case, found):
-    """The largest difference between numbers; labels must agree but for ties."""
+    """The largest difference between numbers; labels must agree except for ties."""
     expected = case.expected()
     assert found.keys() == expected.keys()
     if case.json.get("link") == "exp":

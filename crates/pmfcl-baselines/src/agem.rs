@@ -7,7 +7,7 @@ use crate::network::Network;
 use crate::steps::{Steps, Trainer};
 use crate::task::Task;
 
-/// What averaged episodic memory needs beside the steps.
+/// What averaged episodic memory needs in addition to the steps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AgemArguments {
     /// Examples held.

@@ -8,7 +8,7 @@ use crate::network::Network;
 use crate::steps::{Steps, Trainer};
 use crate::task::Task;
 
-/// What dark replay needs beside the steps.
+/// What dark replay needs in addition to the steps.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct DerArguments {
     /// Examples held.

@@ -7,7 +7,7 @@ use crate::network::Network;
 use crate::steps::{Steps, Trainer};
 use crate::task::Task;
 
-/// What replay needs beside the steps.
+/// What replay needs in addition to the steps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ErArguments {
     /// Examples held.
@@ -17,7 +17,7 @@ pub struct ErArguments {
 }
 
 /// Appends drawn examples to every batch: one mean over both. The batch itself is offered to the buffer after the step,
-/// so the first step has no replay, and examples of the task at hand may come back at once.
+/// so the first step has no replay, and examples of the current task may come back at once.
 #[derive(Debug, Clone)]
 pub struct Er {
     trainer: Trainer,

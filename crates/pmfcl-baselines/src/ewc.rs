@@ -7,7 +7,7 @@ use crate::network::Network;
 use crate::steps::{Steps, Trainer};
 use crate::task::Task;
 
-/// What elastic weights need beside the steps.
+/// What elastic weights need in addition to the steps.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct EwcArguments {
     /// Weight of the pull towards the parameters at the end of the last task. Steps are stable while

@@ -2,7 +2,7 @@
 
 use crate::task::Task;
 
-/// What a method holds between tasks, beside the parameters it predicts with.
+/// What a method holds between tasks, in addition to the parameters it predicts with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Kept {
     /// Numbers, of whatever type.

@@ -261,7 +261,7 @@ mod tests {
         let targets = values.clone();
         let entropy = |o: &[f64], s: &mut [f64]| Goal::Class.slope(o, &codes(), 3, 1.0, s);
         let square = move |o: &[f64], s: &mut [f64]| Goal::Values.slope(o, &values, 3, 1.0, s);
-        // The pull of stored outputs on half of the rows, beside the cross-entropy of the others.
+        // The pull of stored outputs on half of the rows, added to the cross-entropy of the others.
         let both = move |o: &[f64], s: &mut [f64]| {
             let (front, back) = s.split_at_mut(9);
             Goal::Class.slope(&o[..9], &codes()[..3], 3, 1.0, front)

@@ -10,7 +10,7 @@ use crate::span::{Split, design, width};
 use crate::steps::{Steps, Trainer};
 use crate::task::Task;
 
-/// What projection needs beside the steps.
+/// What projection needs in addition to the steps.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ProjectionArguments {
     /// Share of the squared norm of a task's rows that the stored directions must hold, as in GPM; 1 stores all.

@@ -6,7 +6,7 @@ use crate::network::Network;
 use crate::steps::{Steps, Trainer};
 use crate::task::Task;
 
-/// What synaptic intelligence needs beside the steps.
+/// What synaptic intelligence needs in addition to the steps.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SiArguments {
     /// Weight of the pull towards the parameters at the end of the last task.
@@ -22,7 +22,7 @@ pub struct Si {
     arguments: SiArguments,
     /// `Ω`; nothing during the first task.
     importance: Option<Vec<f64>>,
-    /// `ω`, what each parameter has lowered the loss by in the task at hand.
+    /// `ω`, what each parameter has lowered the loss by in the current task.
     path: Vec<f64>,
     /// `θ̄`
     anchor: Vec<f64>,

@@ -29,15 +29,15 @@ pub(crate) struct Demo {
 impl Demo {
     pub(crate) fn run(&self) -> Result<()> {
         let quarters = bike::quarters()?;
-        let desk = Desk::set_up(&self.out, &quarters)?;
-        let model = desk.model.display().to_string();
+        let files = DemoFiles::set_up(&self.out, &quarters)?;
+        let model = files.model.display().to_string();
         let mut learn = vec!["learn".to_owned(), model.clone()];
-        learn.extend(quarters.iter().map(|q| desk.data(&q.name)));
+        learn.extend(quarters.iter().map(|q| files.data(&q.name)));
         learn.extend(["--target", "rentals"].map(str::to_owned));
         run(&learn)?;
         let mut predicted = Vec::new();
         for (k, quarter) in quarters.iter().enumerate() {
-            let (held_out, out) = (desk.held_out(&quarter.name), desk.predicted(&quarter.name));
+            let (held_out, out) = (files.held_out(&quarter.name), files.predicted(&quarter.name));
             let command = ["predict", &model, &held_out, "-o", &out].map(str::to_owned);
             if k == 0 {
                 run(&command)?;
@@ -49,45 +49,45 @@ impl Demo {
         run(&["verify", &model].map(str::to_owned))?;
         let report = self.out.join("report.html");
         run(&["report", &model, "-o", &report.display().to_string()].map(str::to_owned))?;
-        let (mut store, mut learned) = Store::open(&desk.model, Access::Read)?;
+        let (mut store, mut learned) = Store::open(&files.model, Access::Read)?;
         store.load(&mut learned)?;
-        let story = Story::tell(&quarters, &learned, &predicted)?;
-        let pictures = story.draw(&self.out)?;
+        let result = DemoResult::of(&quarters, &learned, &predicted)?;
+        let pictures = result.draw(&self.out)?;
         if verbosity().json {
-            return print(&format!("{:#}\n", story.json(&pictures, &report)));
+            return print(&format!("{:#}\n", result.json(&pictures, &report)));
         }
-        print(&story.text(&pictures, &report))
+        print(&result.text(&pictures, &report))
     }
 }
 
 /// The files of the demo.
-struct Desk {
+struct DemoFiles {
     out: PathBuf,
     model: PathBuf,
 }
 
-impl Desk {
+impl DemoFiles {
     /// Writes the quarters as files, as a user would have them, and clears what an earlier demo left.
     fn set_up(out: &Path, quarters: &[Quarter]) -> Result<Self> {
-        let desk = Self { out: out.to_path_buf(), model: out.join("bikes.pmf") };
+        let files = Self { out: out.to_path_buf(), model: out.join("bikes.pmf") };
         for folder in ["data", "held-out", "predicted"] {
             let folder = out.join(folder);
             std::fs::create_dir_all(&folder)
                 .with_context(|| format!("cannot make the directory `{}`", folder.display()))?;
         }
-        if desk.model.exists() {
-            std::fs::remove_file(&desk.model)?;
+        if files.model.exists() {
+            std::fs::remove_file(&files.model)?;
         }
         for quarter in quarters {
             for (path, lines) in [
-                (desk.data(&quarter.name), &quarter.train.lines),
-                (desk.held_out(&quarter.name), &quarter.test.lines),
+                (files.data(&quarter.name), &quarter.train.lines),
+                (files.held_out(&quarter.name), &quarter.test.lines),
             ] {
                 let text = format!("{}\n{lines}", bike::header());
                 write(Path::new(&path), text.as_bytes())?;
             }
         }
-        Ok(desk)
+        Ok(files)
     }
 
     fn data(&self, quarter: &str) -> String {
@@ -142,7 +142,7 @@ fn numbers(path: &Path) -> Result<Vec<f64>> {
 }
 
 /// Everything the demo computes.
-struct Story<'a> {
+struct DemoResult<'a> {
     names: Vec<String>,
     learner: &'a Learner,
     /// Test RMSE at the end, a row for each quarter: joint, pmfcl, fine-tuned on the newest quarter.
@@ -157,8 +157,8 @@ struct Story<'a> {
     last_only: Theta,
 }
 
-impl<'a> Story<'a> {
-    fn tell(quarters: &[Quarter], model: &'a Model, predicted: &[Vec<f64>]) -> Result<Self> {
+impl<'a> DemoResult<'a> {
+    fn of(quarters: &[Quarter], model: &'a Model, predicted: &[Vec<f64>]) -> Result<Self> {
         let d = bike::width();
         // The same again in memory, for the models on the way.
         let mut learner = Learner::new(Problem::squared(), Settings::default())?;

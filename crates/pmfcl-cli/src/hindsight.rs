@@ -1,4 +1,4 @@
-//! `pmfcl prefer`, `pmfcl set` and `pmfcl unlearn`: changes in hindsight, without the data.
+//! `pmfcl prefer`, `pmfcl set` and `pmfcl unlearn`: changes to a model without its data.
 
 use std::path::{Path, PathBuf};
 
@@ -6,17 +6,19 @@ use anyhow::{Context as _, Result, bail};
 use clap::Args;
 use pmfcl::{Error, Learner, MemoryKind, Preference, Ridge};
 use pmfcl_file::{Access, Store};
-use pmfcl_ingest::{Wish, summarize_again};
+use pmfcl_ingest::{ColumnSelection, summarize_again};
 
 use crate::show::{document, task_reports};
 use pmfcl_terminal::{Reading, Table, answer, cut, expand, maybe, short};
 
-/// Weigh the tasks otherwise, in hindsight.
+/// Change the weights of the tasks, without their data.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   pmfcl prefer sales.pmf north=0.7 south=0.3
   pmfcl prefer sales.pmf --equal
-  pmfcl prefer sales.pmf --budget north=0.02     (north may lose at most 0.02)")]
+  pmfcl prefer sales.pmf --decay 0.9             (each task counts 0.9 times as much as the next)
+  pmfcl prefer sales.pmf --budget north=1500     (the forgetting of north, as `pmfcl show` prints it,
+                                                  may be at most 1500)")]
 pub(crate) struct Prefer {
     /// The model file.
     model: PathBuf,
@@ -29,11 +31,11 @@ pub(crate) struct Prefer {
     /// Every task counts the same.
     #[arg(long, group = "way")]
     equal: bool,
-    /// A task counts G times less with every task after it.
+    /// Each task counts G times as much as the next one; G is above 0 and at most 1.
     #[arg(long, value_name = "G", group = "way")]
     decay: Option<f64>,
-    /// The most a task may lose; several with commas. The others keep their proportions. A budget that no weights keep is
-    /// refused with the least the task can lose.
+    /// The most a task may forget, in the units of `pmfcl show`; several with commas. The others keep their proportions. A
+    /// budget that no weights can keep is refused, and the error states the smallest one that can be kept.
     #[arg(long, value_name = "TASK=LOSS", value_delimiter = ',', group = "way")]
     budget: Vec<String>,
 }
@@ -44,7 +46,7 @@ impl Prefer {
         let budgets = pairs(&self.budget)?;
         if preference.is_none() && budgets.is_empty() {
             bail!(
-                "say how to weigh the tasks: TASK=WEIGHT …, --samples, --equal, --decay G, or --budget TASK=LOSS"
+                "no weights are given: use TASK=WEIGHT …, --samples, --equal, --decay G, or --budget TASK=LOSS"
             );
         }
         change(&self.model, |learner| {
@@ -75,7 +77,7 @@ impl Prefer {
     }
 }
 
-/// Change a setting of a model in hindsight.
+/// Change a setting of a model, without its data.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   pmfcl set sales.pmf --ridge 0.1
@@ -175,7 +177,7 @@ impl Unlearn {
                 paths.extend(expand(argument)?);
             }
             let files = self.reading.files(paths)?;
-            let summary = summarize_again(&model, &files, &Wish::default())?;
+            let summary = summarize_again(&model, &files, &ColumnSelection::default())?;
             model.learner.unlearn_summary(&self.task, &summary)?;
         }
         if !model.learner.records().is_empty() {

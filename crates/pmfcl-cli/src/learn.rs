@@ -1,4 +1,4 @@
-//! `pmfcl learn`: every file a task.
+//! `pmfcl learn`: every file is a task.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,9 @@ use pmfcl::{
     Accumulator, Basis, ClassList, Learner, MemoryKind, Preference, Problem, Ridge, Settings,
 };
 use pmfcl_file::{Access, Model, Store};
-use pmfcl_ingest::{Files, Ingest, Learning, Step, Wish, choose_columns};
+use pmfcl_ingest::{
+    ColumnSelection, Files, Ingest, Learning, Step, choose_columns, shell_option, shell_word,
+};
 use pmfcl_terminal::{
     Progress, Reading, answer, bytes, closed_pipe, detail, expand, grouped, note, note_index,
     print_text, short, task_name, verbosity,
@@ -41,7 +43,7 @@ pub(crate) struct Learn {
     /// Column that names the task of every row; tasks in order of appearance.
     #[arg(long, value_name = "COL")]
     task_column: Option<String>,
-    /// Columns that are no features.
+    /// Columns that are not features.
     #[arg(long, value_delimiter = ',', value_name = "COLS")]
     exclude: Vec<String>,
     /// The columns that are features; by default all others.
@@ -50,10 +52,10 @@ pub(crate) struct Learn {
     /// Columns of dates, to be used as days since 1970.
     #[arg(long, value_delimiter = ',', value_name = "COLS")]
     dates: Vec<String>,
-    /// Columns of numbers that are categories; also of texts such as 1,5 that are no decimals.
+    /// Columns of numbers, or of texts such as 1,5, to be used as categories.
     #[arg(long, value_delimiter = ',', value_name = "COLS")]
-    categories: Vec<String>,
-    /// Weight of the task beside others.
+    as_category: Vec<String>,
+    /// Weight of the task relative to others.
     #[arg(long, default_value_t = 1.0, value_name = "W")]
     weight: f64,
     #[command(flatten)]
@@ -62,7 +64,7 @@ pub(crate) struct Learn {
     reading: Reading,
 }
 
-/// What a model is made with.
+/// Settings that are fixed when a model is created.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "At creation")]
 pub(crate) struct Creation {
@@ -70,8 +72,8 @@ pub(crate) struct Creation {
     /// classes) or squared for classes. By default gaussian for text targets, squared for numbers.
     #[arg(long, value_name = "LOSS", value_parser = loss_spec)]
     loss: Option<String>,
-    /// linear, poly:2, log, exp, power:A, spline:8, rbf:200, rff:1024, relu:2000, ntk:256; options
-    /// after commas (rff:1024,gamma=0.1,seed=7).
+    /// linear, poly:2, spline:8, rbf:200, rff:1024, relu:2000, ntk:256; log and power:0.5 for columns of any
+    /// size, exp for small ones. Options follow after commas: rff:1024,seed=7.
     #[arg(long, value_name = "SPEC")]
     basis: Option<Basis>,
     /// (X/2)·‖θ‖² on the mean loss, intercept free; auto chooses it from the summaries, 0 is minimum norm.
@@ -83,7 +85,7 @@ pub(crate) struct Creation {
     /// No intercept.
     #[arg(long)]
     no_intercept: bool,
-    /// ledger: a summary a task; compact: one of constant size.
+    /// ledger: one summary per task; compact: one summary of constant size.
     #[arg(long, value_name = "KIND")]
     memory: Option<MemoryKind>,
     /// qr: accurate; gram: up to three times faster, loses twice the digits.
@@ -106,7 +108,7 @@ pub(crate) struct Creation {
 /// A task to be learned: its name and files.
 type Job = (String, Files);
 
-/// What a run of `learn` has done.
+/// The result of `learn`.
 pub(crate) struct Done {
     document: Value,
     words: String,
@@ -131,7 +133,7 @@ impl Learn {
     /// Learns all tasks.
     pub(crate) fn learn(&self) -> Result<Done> {
         let mut jobs = self.jobs()?;
-        let wish = self.wish();
+        let selection = self.selection();
         // A new model looks at its first file more than once.
         let _spooled = if self.model.exists() { None } else { spool(&mut jobs[0].1)? };
         let (mut store, mut model) = if self.model.exists() {
@@ -143,17 +145,17 @@ impl Learn {
             }
             (Some(store), model)
         } else {
-            (None, self.creation.model(&jobs[0].1, &wish, &self.model)?)
+            (None, self.creation.model(&jobs[0].1, &selection, &self.model)?)
         };
         if self.task_column.is_none() {
             check_names(&jobs, &model)?;
         }
-        // All files are read before the first is learned: a fault in the last leaves the model unchanged.
+        // All files are read before the first is learned: an error in the last leaves the model unchanged.
         let mut ingest = Ingest::new(&model);
         for (name, files) in &jobs {
             let progress = Progress::over(files, name);
             let step = |step| progress.step(step);
-            let read = ingest.read(&model, &self.learning(&wish, name, files, &step))?;
+            let read = ingest.read(&model, &self.learning(&selection, name, files, &step))?;
             if read.dropped > 0 {
                 note(&format!(
                     "{name}: {} rows with missing values were dropped",
@@ -197,13 +199,13 @@ impl Learn {
 
     fn learning<'a>(
         &'a self,
-        wish: &'a Wish,
+        selection: &'a ColumnSelection,
         name: &'a str,
         files: &'a Files,
         progress: &'a (dyn Fn(Step) + Sync),
     ) -> Learning<'a> {
         let task = self.task_column.as_deref();
-        Learning { files, wish, task, name, weight: self.weight, progress }
+        Learning { files, selection, task, name, weight: self.weight, progress }
     }
 
     fn jobs(&self) -> Result<Vec<Job>> {
@@ -227,26 +229,33 @@ impl Learn {
         Ok(jobs)
     }
 
-    fn wish(&self) -> Wish {
-        Wish {
+    fn selection(&self) -> ColumnSelection {
+        ColumnSelection {
             targets: self.target.clone(),
             features: self.features.clone(),
             exclude: self.exclude.clone(),
             reserved: self.task_column.iter().cloned().collect(),
             dates: self.dates.clone(),
-            categories: self.categories.clone(),
+            categories: self.as_category.clone(),
         }
     }
 
-    /// What was given must be what the model was made with.
+    /// Checks that the options given are those the model was made with.
     fn check(&self, model: &Model) -> Result<()> {
         let differs = |flag: &str, ours: String, asked: String| -> Result<()> {
             if ours == asked {
                 return Ok(());
             }
+            let advice = match flag {
+                "--ridge" => "change it with `pmfcl set`",
+                "--prefer" => "change it with `pmfcl prefer`",
+                _ => "make another model",
+            };
             bail!(
-                "{}: the model was made with {flag} {ours}, not {asked}; leave {flag} out, or make another model",
-                self.model.display()
+                "{}: the model was made with {}, not {}; leave {flag} out, or {advice}",
+                self.model.display(),
+                shell_option(flag, &[ours]),
+                shell_word(&asked)
             )
         };
         if !self.target.is_empty() {
@@ -271,10 +280,8 @@ impl Learn {
         same("--basis", s.basis.to_string(), text(c.basis.as_ref()))?;
         same("--memory", s.memory.to_string(), text(c.memory.as_ref()))?;
         same("--accumulator", s.accumulator.to_string(), text(c.accumulator.as_ref()))?;
-        same("--ridge", s.ridge.to_string(), text(c.ridge.as_ref()))
-            .map_err(|e| e.context("(`pmfcl prefer` changes it)"))?;
-        same("--prefer", s.prefer.to_string(), text(c.prefer.as_ref()))
-            .map_err(|e| e.context("(`pmfcl prefer` changes it)"))?;
+        same("--ridge", s.ridge.to_string(), text(c.ridge.as_ref()))?;
+        same("--prefer", s.prefer.to_string(), text(c.prefer.as_ref()))?;
         if c.no_intercept {
             same("--no-intercept", s.intercept.to_string(), Some("false".to_owned()))?;
         }
@@ -311,20 +318,20 @@ impl Creation {
     }
 
     /// A model that has learned nothing, for the columns of the first file.
-    fn model(&self, files: &Files, wish: &Wish, path: &Path) -> Result<Model> {
-        if wish.targets.is_empty() {
+    fn model(&self, files: &Files, selection: &ColumnSelection, path: &Path) -> Result<Model> {
+        if selection.targets.is_empty() {
             bail!(
-                "{}: there is no such model yet; --target COLUMN says what it is to predict",
+                "{}: there is no such model yet; name the column it is to predict with --target COLUMN",
                 path.display()
             );
         }
         if path.is_dir() {
             return Err(pmfcl_file::FileError::Directory(path.to_path_buf()).into());
         }
-        let chosen = choose_columns(&files.first()?, wish)?;
+        let chosen = choose_columns(&files.first()?, selection)?;
         note_index(&chosen.index);
         if !chosen.index.is_empty() {
-            detail("name it with --features, --dates or --categories to use it");
+            detail("name it with --features, --dates or --as-category to use it");
         }
         let problem = self.problem(chosen.text_target)?;
         if problem.predicts_classes() && chosen.schema.targets.len() > 1 {

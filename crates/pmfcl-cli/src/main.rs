@@ -1,6 +1,6 @@
 //! `pmfcl`: models that are updated as data arrives, without forgetting.
 //!
-//! Glue only: arguments in, library calls, tables and pictures out. Data goes to stdout, words to stderr.
+//! This crate parses arguments, calls the libraries and prints. Results go to stdout, notes and errors to stderr.
 
 mod bike;
 mod demo;
@@ -35,13 +35,13 @@ use pmfcl_terminal::{Verbosity, exit, set_verbosity};
   pmfcl show sales.pmf
   pmfcl report sales.pmf -o report.html
 
-Exit codes: 0 done, 1 the data or the model is at fault, 2 wrong usage."
+Exit codes: 0 success, 1 an error in the data or the model, 2 wrong usage."
 )]
 struct Cli {
     /// Print one JSON document on stdout instead of tables.
     #[arg(long, global = true)]
     json: bool,
-    /// Print nothing but errors.
+    /// Print errors only.
     #[arg(short, long, global = true, conflicts_with = "verbose")]
     quiet: bool,
     /// Print more about what is done.

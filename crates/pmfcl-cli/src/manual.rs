@@ -1,4 +1,4 @@
-//! `pmfcl completions` and `pmfcl man`: what a package installs beside the program.
+//! `pmfcl completions` and `pmfcl man`: what a package installs with the program.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! `pmfcl merge`: memories made elsewhere become one.
+//! `pmfcl merge`: several models become one.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use pmfcl_file::{Access, Input, Model, Store};
 use crate::show::{document, task_reports};
 use pmfcl_terminal::{answer, grouped};
 
-/// Merge models made elsewhere with the same settings into a new one.
+/// Merge models that were made with the same settings into a new one.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   pmfcl merge all.pmf north.pmf south.pmf

@@ -28,11 +28,11 @@ pub(crate) struct Predict {
     /// Write to this file instead of stdout: .csv (.gz, .zst), .parquet, .arrow, .feather or .jsonl.
     #[arg(short, long, value_name = "FILE", value_parser = ending_in(ENDINGS))]
     output: Option<PathBuf>,
-    /// Probabilities of all classes beside the class.
+    /// Print the probability of every class after the class.
     #[arg(long)]
     proba: bool,
-    /// Intervals that cover a new observation with this probability (squared loss). They assume equal, independent noise, and that a
-    /// sample weight counts copies of its row.
+    /// Add intervals that cover a new observation with this probability, such as 0.95 (squared loss). They assume
+    /// independent noise of equal variance, and that a sample weight counts copies of its row.
     #[arg(long, value_name = "LEVEL")]
     interval: Option<f64>,
     #[command(flatten)]
@@ -82,7 +82,7 @@ impl Predict {
         if let Some(path) = &self.output {
             note(&format!("{} predictions in {}", rows - empty.rows, path.display()));
         }
-        empty.tell();
+        empty.report();
         Ok(())
     }
 
@@ -169,7 +169,7 @@ impl Predict {
     }
 }
 
-/// What stands for an interval that nothing bounds.
+/// Why a row has no interval.
 const UNBOUNDED: &str = "the row varies in a column that is the same in all rows learned";
 
 /// How many of the rows without a prediction are named.
@@ -199,8 +199,8 @@ impl Empty {
         }
     }
 
-    /// Says how many there are, and which come first.
-    fn tell(&self) {
+    /// Prints how many there are, and the first of them.
+    fn report(&self) {
         if self.rows == 0 {
             return;
         }

@@ -91,7 +91,7 @@ impl Sink {
         Self { columns, form, draft: None, begun: false }.checked()
     }
 
-    /// A table in a file, whose name says how it is written.
+    /// A table in a file, in the format its name ends in.
     pub(crate) fn file(columns: Columns, path: &Path) -> Result<Self> {
         let draft = Draft::new(path)?;
         let plain = || -> Result<File> { draft.writer() };
@@ -123,7 +123,7 @@ impl Sink {
         Self { columns, form, draft: Some(draft), begun: false }.checked()
     }
 
-    /// Refuses two columns of one name: nobody could read them apart.
+    /// Refuses two columns of one name: readers could not distinguish them.
     fn checked(self) -> Result<Self> {
         let mut names: Vec<&String> = self.columns.names().collect();
         names.sort_unstable();

@@ -1,4 +1,4 @@
-//! `pmfcl score`: how well a model does on data it is shown.
+//! `pmfcl score`: the error of a model on data files.
 
 use std::path::PathBuf;
 
@@ -75,28 +75,20 @@ impl Score {
         let classes = model.learner.problem().predicts_classes();
         let form = if classes { Form::Text } else { Form::Number };
         let targets = if self.target.is_empty() { &model.schema.targets } else { &self.target };
-        let mut beside: Vec<Wanted> =
-            targets.iter().map(|t| Wanted::new(t.clone(), form)).collect();
-        beside.extend(self.task_column.iter().map(|t| Wanted::new(t.clone(), Form::Text)));
+        let mut extra: Vec<Wanted> = targets.iter().map(|t| Wanted::new(t.clone(), form)).collect();
+        extra.extend(self.task_column.iter().map(|t| Wanted::new(t.clone(), Form::Text)));
         let by = self.task_column.as_deref();
         let labels = if classes { &targets[..] } else { &[] };
-        stream(
-            model,
-            files,
-            beside,
-            labels,
-            &|part| evaluated(model, &part, targets, by),
-            |parts| {
-                for (task, evaluation) in parts {
-                    let task = task.unwrap_or_else(|| name.to_owned());
-                    match tasks.iter_mut().find(|(known, _)| *known == task) {
-                        Some((_, sum)) => sum.merge(&evaluation),
-                        None => tasks.push((task, evaluation)),
-                    }
+        stream(model, files, extra, labels, &|part| evaluated(model, &part, targets, by), |parts| {
+            for (task, evaluation) in parts {
+                let task = task.unwrap_or_else(|| name.to_owned());
+                match tasks.iter_mut().find(|(known, _)| *known == task) {
+                    Some((_, sum)) => sum.merge(&evaluation),
+                    None => tasks.push((task, evaluation)),
                 }
-                Ok(())
-            },
-        )
+            }
+            Ok(())
+        })
     }
 }
 
@@ -133,7 +125,7 @@ fn evaluated(
     let x = part.rows()?;
     let field =
         |name: Option<&str>| part.source.fields().iter().find(|f| Some(f.name.as_str()) == name);
-    let (names, codes) = match by.map(|_| part.encoder.beside(part.batch, targets.len())) {
+    let (names, codes) = match by.map(|_| part.encoder.extra(part.batch, targets.len())) {
         Some(Column::Texts(texts)) => {
             let name = |n: &String| Some(class_name(field(by), n));
             (texts.names.iter().map(name).collect(), Some(&texts.codes))
@@ -143,7 +135,7 @@ fn evaluated(
     let group = |i: usize| codes.map_or(0, |codes| codes[i] as usize);
     let cells: Vec<f64>;
     let labels: Vec<String>;
-    let y = match part.encoder.beside(part.batch, 0) {
+    let y = match part.encoder.extra(part.batch, 0) {
         Column::Texts(texts) => {
             let target = targets.first().map(String::as_str);
             labels = texts.names.iter().map(|n| class_name(field(target), n)).collect();
@@ -161,7 +153,7 @@ fn evaluated(
 
 /// The values of all targets, row by row.
 fn values(part: &Part<'_>, targets: usize) -> Vec<f64> {
-    let value = |i: usize, k: usize| match part.encoder.beside(part.batch, k) {
+    let value = |i: usize, k: usize| match part.encoder.extra(part.batch, k) {
         Column::Numbers(values) => values[i],
         Column::Texts(_) | Column::Block { .. } => f64::NAN,
     };

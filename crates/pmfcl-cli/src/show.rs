@@ -1,4 +1,4 @@
-//! `pmfcl show`: what a model is and what it has kept.
+//! `pmfcl show`: settings and tasks of a model.
 
 use std::path::PathBuf;
 
@@ -21,7 +21,7 @@ use pmfcl_terminal::{Table, answer, bold, bytes, cut, grouped, maybe, short, wra
 pub(crate) struct Show {
     /// The model file.
     model: PathBuf,
-    /// The coefficients too.
+    /// Print the coefficients too.
     #[arg(long)]
     coef: bool,
 }
@@ -224,7 +224,7 @@ pub(crate) fn document(model: &Model, tasks: &[TaskReport]) -> Value {
     for (name, value) in problem.options() {
         document[name] = json!(value);
     }
-    // What was chosen stands under its name, the setting beside it.
+    // A chosen value is printed under its name, followed by the setting.
     for (name, value) in learner.facts().unwrap_or_default() {
         if let Some(setting) = document.get(name).cloned() {
             document[format!("{name}_setting")] = setting;

@@ -2,8 +2,10 @@
 
 use anyhow::{Result, bail};
 use pmfcl::Rows;
-use pmfcl_file::Model;
-use pmfcl_ingest::{Encoder, Files, Flow, IngestError, Wish, check_columns, check_labels};
+use pmfcl_file::{ColumnNames, Model};
+use pmfcl_ingest::{
+    ColumnSelection, Encoder, Files, Flow, IngestError, check_columns, check_labels,
+};
 use pmfcl_read::{Batch, Source, Wanted};
 use pmfcl_terminal::Progress;
 
@@ -27,22 +29,22 @@ impl Part<'_> {
 pub(crate) fn stream<T: Send>(
     model: &Model,
     files: &Files,
-    beside: Vec<Wanted>,
+    extra: Vec<Wanted>,
     labels: &[String],
     work: &(dyn Fn(Part<'_>) -> Result<T, IngestError> + Sync),
     mut take: impl FnMut(T) -> Result<()>,
 ) -> Result<()> {
     if model.learner.records().is_empty() {
-        bail!("the model has learned nothing yet; `pmfcl learn` teaches it");
+        bail!("the model has no task yet; add one with `pmfcl learn`");
     }
-    let encoder = Encoder::new(&model.schema, beside, false);
+    let encoder = Encoder::new(&model.schema, extra, false);
     let width = model.schema.inputs.len();
     let progress = Progress::over(files, "rows");
     let mut failed = None;
     let flow = Flow {
         plan: &|source| {
-            check_columns(source, &model.schema, &Wish::default(), false)?;
-            check_labels(source, labels, model.learner.classes(), &Wish::default())?;
+            check_columns(source, &model.schema, &ColumnSelection::default(), false)?;
+            check_labels(source, labels, model.learner.classes(), &ColumnSelection::default())?;
             Ok(encoder.wanted())
         },
         work: &|source, batch| {
@@ -50,7 +52,10 @@ pub(crate) fn stream<T: Send>(
             let mut x = Vec::new();
             encoder.write(batch, &encoded, (0, batch.rows), &mut x);
             work(Part { source, batch, encoder: &encoder, x: &x, width }).map_err(|e| match e {
-                IngestError::Core(error) => IngestError::in_batch(source, batch, error),
+                IngestError::Core(error) => {
+                    let names = ColumnNames::of(&model.schema, &model.learner);
+                    IngestError::in_batch(source, batch, &error, &names)
+                }
                 other => other,
             })
         },

@@ -7,7 +7,7 @@ use clap::Args;
 use pmfcl_terminal::{answer, bytes};
 use serde_json::json;
 
-/// Check every byte and invariant of a model file. Exit code 0 means that all is well.
+/// Check every byte and invariant of a model file. Exit code 0 means that no error was found.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  pmfcl verify sales.pmf")]
 pub(crate) struct Verify {

@@ -1,4 +1,4 @@
-//! Learns a small model for every loss, basis and kind of input, and writes it in all formats beside inputs and our own
+//! Learns a small model for every loss, basis and kind of input, and writes it in all formats next to inputs and our own
 //! answers, for `tests/onnx` to compare with those of other runtimes.
 //!
 //! ```text

@@ -16,7 +16,7 @@ const MOST: usize = 100_000_000;
 /// The model as a safetensors file.
 ///
 /// Tensors: `coef` (columns of θ × features), `intercept` where there is one, and the numbers of the basis as
-/// `basis.…` (see [`pmfcl::Parts`]). Metadata: what [`json`](crate::json()) holds beside numbers, under the same names; all
+/// `basis.…` (see [`pmfcl::Parts`]). Metadata: what [`json`](crate::json()) holds in addition to numbers, under the same names; all
 /// but plain words is JSON.
 ///
 /// # Errors

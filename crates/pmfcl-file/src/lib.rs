@@ -24,6 +24,7 @@
 
 #![warn(clippy::unwrap_used)]
 
+mod column_names;
 mod create;
 mod digest;
 mod error;
@@ -43,6 +44,7 @@ mod verify;
 mod version;
 mod write;
 
+pub use column_names::ColumnNames;
 pub use error::FileError;
 pub use model::Model;
 pub use model_file::ModelFile;

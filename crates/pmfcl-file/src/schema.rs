@@ -1,8 +1,8 @@
 //! How the named columns of a table become the numbered inputs of a model.
 //!
-//! A number, a date and a truth value are one input each; a block (a list of numbers of fixed length in every
+//! A number, a date and a boolean are one input each; a block (a list of numbers of fixed length in every
 //! row) one for each of its places; a text column one for each category seen so far, 1 where the row has it.
-//! Categories met later are inputs added at the end, so earlier inputs never move.
+//! Categories seen later become inputs at the end, so earlier inputs never move.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ColumnKind {
-    /// Numbers or truth values.
+    /// Numbers or booleans.
     Number,
     /// Dates and times, as days since 1970.
     Date,
@@ -76,7 +76,7 @@ pub struct Schema {
     pub inputs: Vec<Input>,
     /// The target columns; a classifier has one, which holds the class.
     pub targets: Vec<String>,
-    /// Columns that tables may have beside these.
+    /// Columns that tables may have in addition to these.
     #[serde(default)]
     pub others: Others,
 }

@@ -300,7 +300,7 @@ impl Store {
         }
     }
 
-    /// Takes the write lock, if the file still is what it was when the model was read from it or written to it.
+    /// Takes the write lock, if the file has not changed since the model was read from it or written to it.
     fn lock_unchanged(&mut self) -> Result<()> {
         lock(&self.path, &self.connection)?;
         let refused = match self.changes() {
@@ -445,7 +445,7 @@ pub(crate) fn connect(path: &Path, flags: OpenFlags) -> Result<Connection> {
     Ok(connection)
 }
 
-/// Begins a transaction that nobody else can write beside.
+/// Begins a transaction during which nobody else can write.
 fn lock(path: &Path, connection: &Connection) -> Result<()> {
     // A writer holds its lock for as long as it reads data: waiting for that would look like hanging.
     let failed = |e: rusqlite::Error| FileError::sqlite(path, "write", &e);

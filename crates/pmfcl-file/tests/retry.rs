@@ -44,7 +44,7 @@ fn reader(path: &Path) -> Connection {
     connection
 }
 
-fn say(line: &str) {
+fn report(line: &str) {
     std::io::stderr().write_all(format!("{line}\n").as_bytes()).unwrap();
 }
 
@@ -65,16 +65,16 @@ fn writer() {
         file.model_mut().learner.rename(name, new).unwrap();
     }
     learn(file.model_mut(), "new", 1000);
-    say("opened");
+    report("opened");
     for _ in 0..3 {
         wait();
-        say("committing");
+        report("committing");
         match file.commit() {
             Ok(()) => {
-                say("committed");
+                report("committed");
                 break;
             }
-            Err(error) => say(&format!("failed: {error}")),
+            Err(error) => report(&format!("failed: {error}")),
         }
     }
     wait();

@@ -5,28 +5,28 @@ use std::collections::BTreeSet;
 use pmfcl_file::{Column, ColumnKind, Others, Schema};
 use pmfcl_read::{CommaCell, Field, Kind, Source};
 
-use crate::{IngestError, Result};
+use crate::{IngestError, Result, shell_option};
 
-/// Which columns are wanted, by name.
+/// Which columns of a table have which role, by name.
 #[derive(Debug, Clone, Default)]
-pub struct Wish {
+pub struct ColumnSelection {
     /// The targets.
     pub targets: Vec<String>,
-    /// The features; all that are nothing else where `None`.
+    /// The features; where `None`, every column that has no other role.
     pub features: Option<Vec<String>>,
-    /// Columns that are no features.
+    /// Columns that are not features.
     pub exclude: Vec<String>,
-    /// Columns that play another part: task, client.
+    /// Columns with another role: task, client.
     pub reserved: Vec<String>,
     /// Columns of dates, to be days since 1970.
     pub dates: Vec<String>,
-    /// Columns of numbers that are categories; also those of text that only looks like numbers with a comma.
+    /// Columns of numbers to be read as categories, and columns of texts such as `1,5` that are not decimals.
     pub categories: Vec<String>,
 }
 
 /// The columns chosen, and whether the target holds classes.
 #[derive(Debug, Clone)]
-pub struct Selection {
+pub struct ChosenColumns {
     /// Columns, inputs and targets of a new model.
     pub schema: Schema,
     /// Whether the target column is text.
@@ -38,9 +38,9 @@ pub struct Selection {
 /// Chooses the columns of a new model.
 ///
 /// # Errors
-/// When a name is not there, two parts want the same column, or a column cannot be a feature: numbers with a comma are
-/// no categories.
-pub fn choose_columns(source: &Source, wish: &Wish) -> Result<Selection> {
+/// When a name is missing, a column has two roles, or a column cannot be a feature. Numbers with a comma are not
+/// taken for categories.
+pub fn choose_columns(source: &Source, selection: &ColumnSelection) -> Result<ChosenColumns> {
     let file = source.label();
     let wrong = |what: String| IngestError::Column { file: file.to_owned(), what };
     let find = |name: &String| {
@@ -49,33 +49,40 @@ pub fn choose_columns(source: &Source, wish: &Wish) -> Result<Selection> {
             wrong(format!("there is no column '{name}'; there are: {there}"))
         })
     };
-    let mut asked: Vec<&String> = wish.targets.iter().collect();
-    asked.extend(&wish.exclude);
-    asked.extend(&wish.reserved);
-    for name in asked.iter().copied().chain(&wish.dates).chain(&wish.categories) {
+    let mut asked: Vec<&String> = selection.targets.iter().collect();
+    asked.extend(&selection.exclude);
+    asked.extend(&selection.reserved);
+    for name in asked.iter().copied().chain(&selection.dates).chain(&selection.categories) {
         find(name)?;
     }
-    if wish.targets.is_empty() {
+    if selection.targets.is_empty() {
         return Err(wrong("no target is named; give --target COLUMN".to_owned()));
     }
     let mut taken: BTreeSet<&String> = BTreeSet::new();
-    for name in wish.targets.iter().chain(&wish.reserved) {
+    for name in selection.targets.iter().chain(&selection.reserved) {
         if !taken.insert(name) {
-            return Err(wrong(format!("column '{name}' is asked for twice")));
+            return Err(wrong(format!(
+                "column '{name}' is named twice, as target or as task; name it once"
+            )));
         }
     }
     let mut index: Vec<String> = Vec::new();
-    let features: Vec<&Field> = match &wish.features {
+    let features: Vec<&Field> = match &selection.features {
         Some(names) => {
-            if let Some(name) = names.iter().find(|n| taken.contains(n) || wish.exclude.contains(n))
+            if let Some(name) =
+                names.iter().find(|n| taken.contains(n) || selection.exclude.contains(n))
             {
-                return Err(wrong(format!("column '{name}' cannot be a feature as well")));
+                return Err(wrong(format!(
+                    "column '{name}' cannot be a feature as well; leave it out of --features"
+                )));
             }
             names.iter().map(find).collect::<Result<_>>()?
         }
         None => {
-            taken.extend(&wish.exclude);
-            let named = |name: &String| wish.dates.contains(name) || wish.categories.contains(name);
+            taken.extend(&selection.exclude);
+            let named = |name: &String| {
+                selection.dates.contains(name) || selection.categories.contains(name)
+            };
             let unnamed = source.index_columns().iter().filter(|name| !named(name));
             index.extend(unnamed.filter(|name| !taken.contains(name)).cloned());
             let left = |f: &&Field| !taken.contains(&f.name) && !index.contains(&f.name);
@@ -85,15 +92,17 @@ pub fn choose_columns(source: &Source, wish: &Wish) -> Result<Selection> {
     if features.is_empty() {
         let hint = match &index[..] {
             [] => String::new(),
-            list => format!("; --features {} uses the index of the pandas table", list.join(",")),
+            list => {
+                format!("; {} uses the index of the pandas table", shell_option("--features", list))
+            }
         };
         return Err(wrong(format!("no column is left to be a feature{hint}")));
     }
     let mut columns = Vec::with_capacity(features.len());
     for field in features {
         let kind = match &field.kind {
-            _ if wish.dates.contains(&field.name) => ColumnKind::Date,
-            Kind::Number | Kind::Boolean if wish.categories.contains(&field.name) => {
+            _ if selection.dates.contains(&field.name) => ColumnKind::Date,
+            Kind::Number | Kind::Boolean if selection.categories.contains(&field.name) => {
                 ColumnKind::Text
             }
             Kind::Number | Kind::Boolean => ColumnKind::Number,
@@ -102,45 +111,47 @@ pub fn choose_columns(source: &Source, wish: &Wish) -> Result<Selection> {
             Kind::Date => {
                 let name = &field.name;
                 return Err(wrong(format!(
-                    "column '{name}' holds dates; use them as days since 1970 with --dates {name}, \
-                     or leave them out with --exclude {name}"
+                    "column '{name}' holds dates; use them as days since 1970 with {}, or leave them out with {}",
+                    shell_option("--dates", &[name]),
+                    shell_option("--exclude", &[name])
                 )));
             }
             Kind::Other(what) => {
                 let name = &field.name;
                 return Err(wrong(format!(
                     "column '{name}' holds values of type {what}, which cannot be features; \
-                     leave it out with --exclude {name}"
+                     leave it out with {}",
+                    shell_option("--exclude", &[name])
                 )));
             }
         };
         columns.push(Column { name: field.name.clone(), kind });
     }
-    let text_target = find(&wish.targets[0])?.kind == Kind::Text;
-    let mut schema = Schema::new(columns, wish.targets.clone());
-    schema.others = if wish.features.is_some() {
+    let text_target = find(&selection.targets[0])?.kind == Kind::Text;
+    let mut schema = Schema::new(columns, selection.targets.clone());
+    schema.others = if selection.features.is_some() {
         Others::Any
     } else {
-        Others::Named([&wish.exclude[..], &wish.reserved, &index].concat())
+        Others::Named([&selection.exclude[..], &selection.reserved, &index].concat())
     };
-    check_categories(source, &schema, wish)?;
-    check_labels(source, &wish.targets, &[], wish)?;
-    Ok(Selection { schema, text_target, index })
+    check_categories(source, &schema, selection)?;
+    check_labels(source, &selection.targets, &[], selection)?;
+    Ok(ChosenColumns { schema, text_target, index })
 }
 
-/// Refuses features that are numbers with a comma: as text, every number would be a category of its own. Not those of which
-/// the model knows such categories, or that are named as categories.
-fn check_categories(source: &Source, schema: &Schema, wish: &Wish) -> Result<()> {
+/// Refuses features that are numbers with a comma: as text, every number would be a separate category. Columns of which
+/// the model knows such categories, and columns named as categories, are accepted.
+fn check_categories(source: &Source, schema: &Schema, selection: &ColumnSelection) -> Result<()> {
     for (at, column) in schema.columns.iter().enumerate() {
         if column.kind == ColumnKind::Text && !schema.categories(at).any(|(c, _)| c.contains(',')) {
-            check_commas(source, &column.name, wish)?;
+            check_commas(source, &column.name, selection)?;
         }
     }
     Ok(())
 }
 
-/// Refuses targets that are numbers with a comma: as text, every number would be a class of its own. Not where the model
-/// knows such classes, or a target is named as one of categories.
+/// Refuses targets that are numbers with a comma: as text, every number would be a separate class. They are accepted where
+/// the model knows such classes, or the target is named as a column of categories.
 ///
 /// # Errors
 /// The first such number.
@@ -148,16 +159,16 @@ pub fn check_labels(
     source: &Source,
     targets: &[String],
     known: &[String],
-    wish: &Wish,
+    selection: &ColumnSelection,
 ) -> Result<()> {
     if known.iter().any(|class| class.contains(',')) {
         return Ok(());
     }
-    targets.iter().try_for_each(|name| check_commas(source, name, wish))
+    targets.iter().try_for_each(|name| check_commas(source, name, selection))
 }
 
-fn check_commas(source: &Source, column: &str, wish: &Wish) -> Result<()> {
-    if wish.categories.iter().any(|name| name == column) {
+fn check_commas(source: &Source, column: &str, selection: &ColumnSelection) -> Result<()> {
+    if selection.categories.iter().any(|name| name == column) {
         return Ok(());
     }
     let Some(CommaCell { place, value }) = source.comma_numbers(column) else { return Ok(()) };
@@ -165,18 +176,23 @@ fn check_commas(source: &Source, column: &str, wish: &Wish) -> Result<()> {
     Err(IngestError::CommaNumber { file, place, column, value })
 }
 
-/// Does a table have the columns of a model? With `surprises`, columns it does not know are an error.
+/// Checks that a table has the columns of a model. With `refuse_unknown`, columns the model does not know are an error.
 ///
 /// # Errors
 /// The first column that is missing, of another kind, or unknown.
-pub fn check_columns(source: &Source, schema: &Schema, wish: &Wish, surprises: bool) -> Result<()> {
+pub fn check_columns(
+    source: &Source,
+    schema: &Schema,
+    selection: &ColumnSelection,
+    refuse_unknown: bool,
+) -> Result<()> {
     let file = source.label();
     let wrong = |what: String| IngestError::Column { file: file.to_owned(), what };
     let missing: Vec<&str> = schema
         .columns
         .iter()
         .map(|c| &c.name)
-        .chain(&wish.reserved)
+        .chain(&selection.reserved)
         .filter(|name| source.fields().iter().all(|f| f.name != **name))
         .map(String::as_str)
         .collect();
@@ -194,27 +210,34 @@ pub fn check_columns(source: &Source, schema: &Schema, wish: &Wish, surprises: b
             && ours != *width
         {
             return Err(wrong(format!(
-                "column '{}' holds {width} numbers a row, but the model knows {ours}",
+                "column '{}' holds {width} numbers per row, but the model knows {ours}",
                 column.name
             )));
         }
     }
-    if !surprises {
+    if !refuse_unknown {
         return Ok(());
     }
-    check_categories(source, schema, wish)?;
+    check_categories(source, schema, selection)?;
     let Others::Named(others) = &schema.others else { return Ok(()) };
     let known = |name: &String| {
         schema.column(name).is_some()
-            || [&schema.targets, others, &wish.exclude, &wish.reserved, &wish.targets]
-                .iter()
-                .any(|list| list.contains(name))
+            || [
+                &schema.targets,
+                others,
+                &selection.exclude,
+                &selection.reserved,
+                &selection.targets,
+            ]
+            .iter()
+            .any(|list| list.contains(name))
             || source.index_columns().contains(name)
     };
     match source.fields().iter().find(|f| !known(&f.name)) {
         Some(field) => Err(wrong(format!(
-            "column '{0}' is new: the model was made without it; leave it out with --exclude {0}",
-            field.name
+            "column '{}' is new: the model was made without it; leave it out with {}",
+            field.name,
+            shell_option("--exclude", &[&field.name])
         ))),
         None => Ok(()),
     }

@@ -7,16 +7,16 @@ use pmfcl_read::{Batch, Column, Field, Form, Kind, Source, Wanted};
 
 use crate::{IngestError, Result};
 
-/// Encodes batches under a schema. The columns of the schema are wanted first, then those asked for beside them.
+/// Encodes batches under a schema. Batches have the columns of the schema first, then the extra ones.
 #[derive(Debug, Clone)]
 pub struct Encoder<'a> {
     schema: &'a Schema,
-    beside: Vec<Wanted>,
+    extra: Vec<Wanted>,
     /// Number and block columns and the first input of each.
     places: Vec<(usize, usize)>,
     /// For each text column the inputs of its categories, and whether they are numbers.
     texts: Vec<(usize, HashMap<&'a str, usize>, bool)>,
-    /// Whether categories nobody knows may be met.
+    /// Whether categories that the schema does not have are accepted.
     open: bool,
 }
 
@@ -33,8 +33,8 @@ pub struct Encoded {
 }
 
 impl<'a> Encoder<'a> {
-    /// An encoder for a schema; `open` lets new categories in.
-    pub fn new(schema: &'a Schema, beside: Vec<Wanted>, open: bool) -> Self {
+    /// An encoder for a schema; `open` accepts new categories.
+    pub fn new(schema: &'a Schema, extra: Vec<Wanted>, open: bool) -> Self {
         let mut places = Vec::new();
         let mut texts: Vec<(usize, HashMap<&str, usize>, bool)> = Vec::new();
         for (i, input) in schema.inputs.iter().enumerate() {
@@ -51,7 +51,7 @@ impl<'a> Encoder<'a> {
                 texts.push((at, schema.categories(at).collect(), numbers));
             }
         }
-        Self { schema, beside, places, texts, open }
+        Self { schema, extra, places, texts, open }
     }
 
     /// The columns it wants, in the order batches must have them.
@@ -64,11 +64,11 @@ impl<'a> Encoder<'a> {
             };
             Wanted::new(c.name.clone(), form)
         });
-        own.chain(self.beside.iter().cloned()).collect()
+        own.chain(self.extra.iter().cloned()).collect()
     }
 
-    /// Column `i` of those asked for beside the schema's.
-    pub fn beside<'b>(&self, batch: &'b Batch, i: usize) -> &'b Column {
+    /// Extra column `i` of a batch.
+    pub fn extra<'b>(&self, batch: &'b Batch, i: usize) -> &'b Column {
         &batch.columns[self.schema.columns.len() + i]
     }
 
@@ -139,8 +139,8 @@ impl<'a> Encoder<'a> {
     }
 }
 
-/// Whether all these categories are numbers as [`class_name`] writes them. So are those of a column that has none
-/// yet: whether it holds numbers, its file tells.
+/// Whether all these categories are numbers as [`class_name`] writes them. True for a column that has no
+/// category yet: the kind of the file's column then decides.
 pub(crate) fn are_numbers<'a>(mut names: impl Iterator<Item = &'a str>) -> bool {
     names.all(|name| name.parse::<f64>().is_ok_and(|v| v.is_finite() && v.to_string() == name))
 }

@@ -1,6 +1,9 @@
 //! What can go wrong between a file and a summary.
 
+use pmfcl_file::ColumnNames;
 use pmfcl_read::{Batch, Place, ReadError, Source};
+
+use crate::shell_option;
 
 /// Why a table could not be learned, scored or predicted.
 #[derive(Debug, thiserror::Error)]
@@ -9,13 +12,13 @@ pub enum IngestError {
     /// The file cannot be read.
     #[error(transparent)]
     Read(#[from] ReadError),
-    /// The learner refuses what the file holds.
-    #[error("{place}: {error}")]
+    /// The learner refuses rows of a file.
+    #[error("{place}: {message}")]
     Refused {
-        /// File, and row where one is to blame.
+        /// The file, and the row where the error is about one.
         place: String,
-        /// What the learner said.
-        error: pmfcl::Error,
+        /// The reason, with the column by name.
+        message: String,
     },
     /// The learner refuses.
     #[error(transparent)]
@@ -50,7 +53,8 @@ pub enum IngestError {
     /// A number with a comma in a column that would be read as text.
     #[error(
         "{file}, {place}, column '{column}': '{value}' is a number with a comma, so the column would be read as text; \
-         convert it to decimal points (`pmfcl learn --categories {column}` takes such texts as categories)"
+         convert it to decimal points (`pmfcl learn {}` takes such texts as categories)",
+        shell_option("--as-category", &[column])
     )]
     CommaNumber {
         /// The file.
@@ -73,24 +77,35 @@ pub enum IngestError {
 }
 
 impl IngestError {
-    /// What a model said of the rows of a batch.
-    pub fn in_batch(source: &Source, batch: &Batch, error: pmfcl::Error) -> Self {
-        Self::at(source.label(), |row| batch.file_row(row as usize), error)
+    /// An error of the learner about the rows of a batch.
+    pub fn in_batch(
+        source: &Source,
+        batch: &Batch,
+        error: &pmfcl::Error,
+        names: &ColumnNames,
+    ) -> Self {
+        Self::in_rows(source.label(), |row| batch.file_row(row as usize), error, names)
     }
 
-    /// What the learner said of rows that begin at row `first` (counted from 0) of a file.
-    pub(crate) fn at(file: &str, row: impl Fn(u64) -> u64, error: pmfcl::Error) -> Self {
-        Self::of_row(error, |found| (file.to_owned(), found.map(&row)))
+    /// An error of the learner about rows of a file; `row` gives the row of the file, counted from 0.
+    pub(crate) fn in_rows(
+        file: &str,
+        row: impl Fn(u64) -> u64,
+        error: &pmfcl::Error,
+        names: &ColumnNames,
+    ) -> Self {
+        Self::of_row(error, names, |found| (file.to_owned(), found.map(&row)))
     }
 
-    /// What the learner said of a row; `place` gives the file, and the row of it counted from 0.
+    /// An error of the learner about a row; `place` gives the file, and its row counted from 0.
     pub(crate) fn of_row(
-        error: pmfcl::Error,
+        error: &pmfcl::Error,
+        names: &ColumnNames,
         place: impl Fn(Option<u64>) -> (String, Option<u64>),
     ) -> Self {
         use pmfcl::Error;
         use pmfcl::basis::BasisError;
-        let row = match &error {
+        let row = match error {
             Error::NotFinite { row: r, .. }
             | Error::Target { row: r, .. }
             | Error::UnknownClass { row: r, .. } => Some(*r),
@@ -103,6 +118,6 @@ impl IngestError {
         };
         let (file, row) = place(row);
         let place = row.map_or_else(|| file.clone(), |row| format!("{file}, row {}", row + 1));
-        Self::Refused { place, error }
+        Self::Refused { place, message: names.message(error, row.is_none()) }
     }
 }

@@ -30,11 +30,11 @@ pub struct Step {
 
 /// What to do with every file and every batch.
 pub struct Flow<'a, T> {
-    /// Looks at a file as it is opened and says which columns are wanted.
+    /// Checks a file when it is opened and names the columns to read.
     pub plan: &'a (dyn Fn(&Source) -> Result<Vec<Wanted>> + Sync),
     /// The heavy part, on any thread.
     pub work: &'a (dyn Fn(&Source, &Batch) -> Result<T> + Sync),
-    /// Told after every piece.
+    /// Called after every piece.
     pub progress: &'a (dyn Fn(Step) + Sync),
 }
 
@@ -66,7 +66,7 @@ impl Files {
         self.paths.iter().map(|p| std::fs::metadata(p).ok().map(|m| m.len())).sum()
     }
 
-    /// Runs all batches through `flow.work` and gives the results to `take`, in order, until it says `false`.
+    /// Runs all batches through `flow.work` and gives the results to `take`, in order, until it returns `false`.
     ///
     /// # Errors
     /// The first error in the order of the files, whichever thread met it when.

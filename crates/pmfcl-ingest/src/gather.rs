@@ -1,10 +1,10 @@
-//! A whole table in memory: inputs, targets, and the columns that say which task or client a row belongs to.
+//! A whole table in memory: inputs, targets, and the columns that name the task or client of a row.
 
 use std::collections::HashMap;
 
 use pmfcl_read::{Column, Form, Wanted};
 
-use crate::columns::{Wish, check_columns, choose_columns};
+use crate::columns::{ColumnSelection, check_columns, choose_columns};
 use crate::encode::{Encoder, class_name};
 use crate::flow::{Files, Flow, Step};
 use crate::head::learn_categories;
@@ -60,18 +60,18 @@ pub struct Gathered {
     pub index: Vec<String>,
 }
 
-/// Reads files whole. `wish.reserved` names the columns that come back as keys; the target is a class where it is text, or
-/// where `classes` says so.
+/// Reads files whole. `selection.reserved` names the columns that come back as keys; the target is a class where it is text, or
+/// where `classes` is set.
 ///
 /// # Errors
 /// As [`choose_columns`], and when a file cannot be read or has no rows.
 pub fn gather(
     files: &Files,
-    wish: &Wish,
+    selection: &ColumnSelection,
     classes: bool,
     progress: &(dyn Fn(Step) + Sync),
 ) -> Result<Gathered> {
-    let chosen = choose_columns(&files.first()?, wish)?;
+    let chosen = choose_columns(&files.first()?, selection)?;
     let (mut schema, classes) = (chosen.schema, classes || chosen.text_target);
     let index = chosen.index;
     if classes && schema.targets.len() > 1 {
@@ -82,23 +82,23 @@ pub fn gather(
     }
     let form = if classes { Form::Text } else { Form::Number };
     let targets = schema.targets.iter().map(|name| Wanted::new(name.clone(), form));
-    let keys = wish.reserved.iter().map(|name| Wanted::new(name.clone(), Form::Text));
-    let beside: Vec<Wanted> = targets.chain(keys).collect();
-    learn_categories(files, &mut schema, &beside)?;
-    let encoder = Encoder::new(&schema, beside.clone(), false);
+    let keys = selection.reserved.iter().map(|name| Wanted::new(name.clone(), Form::Text));
+    let extra: Vec<Wanted> = targets.chain(keys).collect();
+    learn_categories(files, &mut schema, &extra)?;
+    let encoder = Encoder::new(&schema, extra.clone(), false);
     let flow = Flow {
         plan: &|source| {
-            check_columns(source, &schema, wish, false)?;
+            check_columns(source, &schema, selection, false)?;
             Ok(encoder.wanted())
         },
         work: &|source, batch| {
             let encoded = encoder.categories(source, batch)?;
             let mut x = Vec::new();
             encoder.write(batch, &encoded, (0, batch.rows), &mut x);
-            let columns: Vec<Column> = (0..beside.len())
-                .map(|i| match encoder.beside(batch, i) {
+            let columns: Vec<Column> = (0..extra.len())
+                .map(|i| match encoder.extra(batch, i) {
                     Column::Texts(texts) => {
-                        let field = source.fields().iter().find(|f| f.name == beside[i].name);
+                        let field = source.fields().iter().find(|f| f.name == extra[i].name);
                         let mut texts = texts.clone();
                         texts.names.iter_mut().for_each(|n| *n = class_name(field, n));
                         Column::Texts(texts)
@@ -112,8 +112,8 @@ pub fn gather(
     };
     let count = schema.targets.len();
     let mut values = Vec::new();
-    let mut words = vec![Words::default(); beside.len()];
-    let mut places = vec![HashMap::new(); beside.len()];
+    let mut words = vec![Words::default(); extra.len()];
+    let mut places = vec![HashMap::new(); extra.len()];
     let (mut x, mut rows, mut dropped) = (Vec::new(), 0, 0);
     files.run(&flow, |(part, columns, len, left)| {
         x.extend_from_slice(&part);

@@ -1,4 +1,4 @@
-//! What has to be known before a basis can be fixed: its first rows, and all categories.
+//! What must be known before a basis can be fixed: the first rows, and all categories.
 
 use std::collections::BTreeSet;
 
@@ -7,23 +7,19 @@ use pmfcl_read::{Column, Form, Missing, Wanted};
 
 use crate::encode::{Encoder, are_numbers, class_name};
 use crate::flow::{Files, Flow};
-use crate::{IngestError, Result};
+use crate::{IngestError, Result, shell_option};
 
 /// Rows a basis takes its ranges and centres from.
 const ROWS: usize = 10_000;
 
-/// The most categories a column may have unless told otherwise.
+/// The most categories a column may have.
 pub(crate) const MOST_CATEGORIES: usize = 1000;
 
 /// Adds the categories of the files to the schema, in order of appearance, column by column.
 ///
-/// Where rows that miss a value are left out, so are categories that only they have: then all columns are read,
-/// those `beside` the features too.
-pub(crate) fn learn_categories(
-    files: &Files,
-    schema: &mut Schema,
-    beside: &[Wanted],
-) -> Result<()> {
+/// Where rows that miss a value are dropped, categories that only those rows have are dropped too. All columns are then
+/// read, the `extra` ones included.
+pub(crate) fn learn_categories(files: &Files, schema: &mut Schema, extra: &[Wanted]) -> Result<()> {
     let texts: Vec<usize> =
         (0..schema.columns.len()).filter(|&c| schema.columns[c].kind == ColumnKind::Text).collect();
     if texts.is_empty() {
@@ -32,7 +28,7 @@ pub(crate) fn learn_categories(
     let mut wanted: Vec<Wanted> =
         texts.iter().map(|&c| Wanted::new(schema.columns[c].name.clone(), Form::Text)).collect();
     if files.options.missing == Missing::Drop {
-        let all = Encoder::new(schema, beside.to_vec(), true).wanted();
+        let all = Encoder::new(schema, extra.to_vec(), true).wanted();
         let known: Vec<String> = wanted.iter().map(|w| w.name.clone()).collect();
         wanted.extend(all.into_iter().filter(|w| !known.contains(&w.name)));
     }
@@ -75,7 +71,7 @@ pub(crate) fn learn_categories(
     Ok(())
 }
 
-/// Refuses a column that is no list of categories but free text.
+/// Refuses a column that holds free text instead of categories.
 pub(crate) fn check_count(file: &str, column: &str, count: usize) -> Result<()> {
     if count <= MOST_CATEGORIES {
         return Ok(());
@@ -83,15 +79,17 @@ pub(crate) fn check_count(file: &str, column: &str, count: usize) -> Result<()> 
     Err(IngestError::Column {
         file: file.to_owned(),
         what: format!(
-            "column '{column}' has more than {MOST_CATEGORIES} different texts; leave it out with \
-             --exclude {column}, or use it as dates with --dates {column} if that is what it holds"
+            "column '{column}' has more than {MOST_CATEGORIES} different texts; leave it out with {}, or, if it holds \
+             dates, use them with {}",
+            shell_option("--exclude", &[column]),
+            shell_option("--dates", &[column])
         ),
     })
 }
 
-/// The first rows of the files under a closed schema; a row counts if it has the columns `beside` as well.
-pub(crate) fn first_rows(files: &Files, schema: &Schema, beside: &[Wanted]) -> Result<Vec<f64>> {
-    let encoder = Encoder::new(schema, beside.to_vec(), false);
+/// The first rows of the files under a closed schema; a row counts if it has the `extra` columns too.
+pub(crate) fn first_rows(files: &Files, schema: &Schema, extra: &[Wanted]) -> Result<Vec<f64>> {
+    let encoder = Encoder::new(schema, extra.to_vec(), false);
     let d = schema.inputs.len();
     let mut rows: Vec<f64> = Vec::new();
     let flow = Flow {

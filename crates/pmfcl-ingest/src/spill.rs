@@ -1,4 +1,4 @@
-//! Rows of a task that are looked at more than once: in memory while they are few, else in a temporary file.
+//! Rows of a task that are read more than once: in memory while they are few, otherwise in a temporary file.
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
@@ -6,6 +6,7 @@ use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use pmfcl::problem::pass::map_rows;
 use pmfcl::problem::{InMemory, Partial, Pass, Passes, TaskContext, Worker};
 use pmfcl::{Rows, Targets, TaskRows};
+use pmfcl_file::ColumnNames;
 
 use crate::{IngestError, Result};
 
@@ -83,7 +84,7 @@ enum Kept {
     File { offset: u64, count: usize },
 }
 
-/// Numbers written one after the other to a file nobody else sees.
+/// Numbers written one after the other to an unnamed temporary file.
 #[derive(Debug, Default)]
 struct Numbers {
     file: Option<File>,
@@ -116,7 +117,7 @@ impl Numbers {
             Kept::File { offset, count } => (*offset, *count),
         };
         let Some(mut file) = self.file.as_ref() else {
-            return Err(io::Error::other("rows kept aside are gone"));
+            return Err(io::Error::other("the temporary file of rows is gone"));
         };
         let mut bytes = vec![0; 8 * count];
         file.seek(SeekFrom::Start(offset))?;
@@ -168,7 +169,7 @@ impl Spill {
         self.chunks.first().map_or(("", row), |chunk| (&chunk.file, row))
     }
 
-    /// Calls `f` with the inputs and targets of every chunk; `place` says which input a key of a new one is, of `width` in all.
+    /// Calls `f` with the inputs and targets of every chunk; `place` gives the input of a new category's key, of `width` in all.
     fn each(
         &self,
         place: &dyn Fn(&str) -> usize,
@@ -203,13 +204,14 @@ impl Spill {
         &self,
         context: TaskContext<'_>,
         place: &dyn Fn(&str) -> usize,
+        names: &ColumnNames,
         fit: impl FnOnce(&mut dyn Passes) -> pmfcl::Result<T>,
     ) -> Result<T> {
         let width = context.design.inputs();
         let numbers = self.len().saturating_mul(context.design.width().max(width));
         if numbers > MOST_NUMBERS {
-            let mut passes = OnDisk::new(self, context, place)?;
-            return fit(&mut passes).map_err(|e| self.blame(e));
+            let mut passes = OnDisk::new(self, context, place, names)?;
+            return fit(&mut passes).map_err(|e| self.error(&e, names));
         }
         let mut x = Vec::with_capacity(self.len() * width);
         let mut y = Gathered::default();
@@ -219,14 +221,14 @@ impl Spill {
             Ok(())
         })?;
         let rows = TaskRows { x: Rows::new(&x, width)?, y: y.view()?, weights: None };
-        let mut passes = InMemory::new(context, rows).map_err(|e| self.blame(e))?;
-        fit(&mut passes).map_err(|e| self.blame(e))
+        let mut passes = InMemory::new(context, rows).map_err(|e| self.error(&e, names))?;
+        fit(&mut passes).map_err(|e| self.error(&e, names))
     }
 
-    /// What the learner said of a row, with its place in a file.
-    fn blame(&self, error: pmfcl::Error) -> IngestError {
+    /// An error of the learner about a row, with its place in a file and its column by name.
+    fn error(&self, error: &pmfcl::Error, names: &ColumnNames) -> IngestError {
         let first = self.chunks.first().map_or("", |chunk| &chunk.file);
-        IngestError::of_row(error, |row| {
+        IngestError::of_row(error, names, |row| {
             row.map_or((first.to_owned(), None), |row| {
                 let (file, at) = self.place(row);
                 (file.to_owned(), Some(at))
@@ -283,7 +285,7 @@ impl Gathered {
     }
 }
 
-/// Runs passes over design rows that are kept aside, chunk by chunk.
+/// Runs passes over stored design rows, chunk by chunk.
 struct OnDisk<'a> {
     context: TaskContext<'a>,
     rows: &'a Spill,
@@ -297,6 +299,7 @@ impl<'a> OnDisk<'a> {
         rows: &'a Spill,
         context: TaskContext<'a>,
         place: &dyn Fn(&str) -> usize,
+        names: &ColumnNames,
     ) -> Result<Self> {
         let mut design_rows = Numbers::default();
         let mut chunks = Vec::with_capacity(rows.chunks.len());
@@ -305,7 +308,7 @@ impl<'a> OnDisk<'a> {
         rows.each(place, width, |x, chunk| {
             let mut cells = Vec::new();
             map_rows(&context, &Rows::new(x, width)?, &mut cells)
-                .map_err(|e| rows.blame(e.in_later_rows(before)))?;
+                .map_err(|e| rows.error(&e.in_later_rows(before), names))?;
             chunks.push(design_rows.keep(cells).map_err(|e| aside(&e))?);
             before += chunk.len as u64;
             Ok(())
@@ -318,7 +321,8 @@ impl Passes for OnDisk<'_> {
     fn run(&mut self, pass: &Pass) -> pmfcl::Result<Partial> {
         let mut worker = Worker::new(self.context, pass)?;
         let mut room = Vec::new();
-        let lost = |_| pmfcl::Error::State { reason: "rows kept aside are gone".to_owned() };
+        let lost =
+            |_| pmfcl::Error::State { reason: "the temporary file of rows is gone".to_owned() };
         for (kept, chunk) in self.chunks.iter().zip(&self.rows.chunks) {
             let cells = self.design_rows.get(kept, &mut room).map_err(lost)?;
             // Later passes look at design rows alone.

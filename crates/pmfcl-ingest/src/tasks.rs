@@ -1,33 +1,33 @@
 //! Files become tasks: read once, fitted one after the other, inserted by the caller.
 //!
 //! ```text
-//! Ingest::read, for each file ──▶ first pass on pieces, or rows kept aside
+//! Ingest::read, for each file ──▶ first pass on pieces, or rows stored for later passes
 //! Ingest::next(&model) ──▶ one fitted task ──▶ NamedTask::insert(&mut model)
 //! ```
 //!
-//! All files of a command are read before the first task is inserted, so a fault in the last leaves the model unchanged.
+//! All files of a command are read before the first task is inserted, so an error in the last leaves the model unchanged.
 
 use std::collections::{HashMap, VecDeque};
 
 use pmfcl::problem::{Draft, Partial, TaskContext, Worker};
 use pmfcl::summary::Counter;
 use pmfcl::{Basis, Design, Learner, Rows, Settings, Targets, TaskRows, TaskSummary};
-use pmfcl_file::{Input, Model, Schema};
+use pmfcl_file::{ColumnNames, Input, Model, Schema};
 use pmfcl_read::{Batch, Column, Form, Source, Wanted};
 
-use crate::columns::{Wish, check_columns, check_labels};
+use crate::columns::{ColumnSelection, check_columns, check_labels};
 use crate::encode::{Encoded, Encoder, class_name};
 use crate::flow::{Files, Flow, Step};
 use crate::head::{check_count, first_rows, learn_categories};
 use crate::spill::{ChunkTargets, FileRows, NewChunk, Spill};
-use crate::{IngestError, Result};
+use crate::{IngestError, Result, shell_option};
 
 /// What to learn and how.
 pub struct Learning<'a> {
     /// The files; together they are one task unless `task` names a column.
     pub files: &'a Files,
     /// Which columns are meant.
-    pub wish: &'a Wish,
+    pub selection: &'a ColumnSelection,
     /// The column that names the task of a row.
     pub task: Option<&'a str>,
     /// The name of the task, where it is one.
@@ -70,7 +70,7 @@ struct ReadTask {
 enum TaskRowsRead {
     /// The answer to the only pass its problem asks for.
     Once(Box<Partial>),
-    /// All rows, to be looked at several times.
+    /// All rows, to be read several times.
     Kept(Spill),
 }
 
@@ -123,9 +123,10 @@ impl Ingest {
     /// When a file cannot be read, a row is invalid, or a task name is taken.
     pub fn read(&mut self, model: &Model, learning: &Learning<'_>) -> Result<Read> {
         let learner = &model.learner;
-        let beside = beside(&self.schema, learning.task, learner.problem().predicts_classes());
+        let extra =
+            extra_columns(&self.schema, learning.task, learner.problem().predicts_classes());
         if self.design.is_none() {
-            self.fix_design(learner, learning.files, &beside)?;
+            self.fix_design(learner, learning.files, &extra)?;
         }
         let Some(design) = &self.design else { return Err(pmfcl::Error::NotLearned.into()) };
         let recipe = Recipe {
@@ -137,7 +138,7 @@ impl Ingest {
             design,
             keep_rows: learner.problem().looks_again(),
         };
-        let (tasks, read) = recipe.run(beside)?;
+        let (tasks, read) = recipe.run(extra)?;
         if tasks.is_empty() {
             return Err(no_rows(learning.files, read));
         }
@@ -156,23 +157,28 @@ impl Ingest {
     }
 
     /// The design under which the first file of the first task is read.
-    fn fix_design(&mut self, learner: &Learner, files: &Files, beside: &[Wanted]) -> Result<()> {
+    fn fix_design(&mut self, learner: &Learner, files: &Files, extra: &[Wanted]) -> Result<()> {
         let settings = learner.settings();
         let linear = settings.basis == Basis::default();
         // Text alone has no inputs except its categories, and other bases are fixed on all of them.
         if !linear || self.schema.inputs.is_empty() {
-            learn_categories(files, &mut self.schema, beside)?;
+            learn_categories(files, &mut self.schema, extra)?;
         }
         let inputs = self.schema.inputs.len();
         let rows = if settings.basis.needs_rows() {
-            first_rows(files, &self.schema, beside)?
+            first_rows(files, &self.schema, extra)?
         } else {
             vec![0.0; inputs]
         };
         if rows.is_empty() {
             return Err(no_rows(files, Read::default()));
         }
-        self.design = Some(learner.design_for(&Rows::new(&rows, inputs)?)?);
+        let design = learner.design_for(&Rows::new(&rows, inputs)?);
+        let names = || ColumnNames::of(&self.schema, learner);
+        self.design = Some(design.map_err(|e| {
+            let file = files.paths[0].display().to_string();
+            IngestError::Refused { place: file, message: names().message(&e, false) }
+        })?);
         Ok(())
     }
 
@@ -206,9 +212,9 @@ impl Ingest {
                 file: learning.files.paths[0].display().to_string(),
                 what: format!(
                     "column '{}' has the class '{new}', which the model does not know; log-loss has to know all classes from \
-                     the start: make the model with --classes {}, or with --loss gaussian",
+                     the start: make the model with {}, or with --loss gaussian",
                     self.schema.targets[0],
-                    all.join(","),
+                    shell_option("--classes", &all),
                 ),
             });
         }
@@ -304,7 +310,8 @@ impl TaskRowsRead {
                 Ok(learner.fit(design, first, &mut NoMore, weight)?)
             }
             Self::Kept(spill) => {
-                spill.with_passes(learner.context_with(design), &place, |passes| {
+                let names = ColumnNames::under(schema, design);
+                spill.with_passes(learner.context_with(design), &place, &names, |passes| {
                     let first = passes.run(&learner.problem().first_pass())?;
                     learner.fit(design, first, passes, weight)
                 })
@@ -362,8 +369,8 @@ fn add_input(schema: &mut Schema, key: &str) -> Result<()> {
     Ok(())
 }
 
-/// The columns wanted beside the features: the targets, then the one that names the task.
-pub(crate) fn beside(schema: &Schema, task: Option<&str>, classes: bool) -> Vec<Wanted> {
+/// The columns read in addition to the features: the targets, then the one that names the task.
+pub(crate) fn extra_columns(schema: &Schema, task: Option<&str>, classes: bool) -> Vec<Wanted> {
     let form = if classes { Form::Text } else { Form::Number };
     let targets = schema.targets.iter().map(|name| Wanted::new(name.clone(), form));
     targets.chain(task.map(|name| Wanted::new(name, Form::Text))).collect()
@@ -381,7 +388,7 @@ struct Recipe<'a> {
     settings: Settings,
     /// The design for the schema's inputs.
     design: &'a Design,
-    /// Whether rows are looked at again, so that they are kept instead of summarized.
+    /// Whether later passes need the rows, so that they are kept instead of summarized.
     keep_rows: bool,
 }
 
@@ -404,16 +411,26 @@ struct Growing {
 }
 
 impl Recipe<'_> {
+    fn names(&self) -> ColumnNames {
+        ColumnNames::under(self.schema, self.design)
+    }
+
+    /// An error of the learner about the files as a whole, with its column by name.
+    fn error(&self, error: &pmfcl::Error) -> IngestError {
+        let file = self.learning.files.paths[0].display().to_string();
+        IngestError::in_rows(&file, |row| row, error, &self.names())
+    }
+
     /// Reads all files and gives the tasks in order of appearance.
-    fn run(&self, beside: Vec<Wanted>) -> Result<(Vec<(String, TaskRowsRead)>, Read)> {
-        let (schema, wish) = (self.schema, self.learning.wish);
-        let encoder = Encoder::new(schema, beside, self.design.map().is_identity());
+    fn run(&self, extra: Vec<Wanted>) -> Result<(Vec<(String, TaskRowsRead)>, Read)> {
+        let (schema, selection) = (self.schema, self.learning.selection);
+        let encoder = Encoder::new(schema, extra, self.design.map().is_identity());
         let classes = self.learner.problem().predicts_classes();
         let flow = Flow {
             plan: &|source| {
-                check_columns(source, schema, wish, true)?;
+                check_columns(source, schema, selection, true)?;
                 if classes {
-                    check_labels(source, &schema.targets, self.learner.classes(), wish)?;
+                    check_labels(source, &schema.targets, self.learner.classes(), selection)?;
                 }
                 Ok(encoder.wanted())
             },
@@ -436,7 +453,8 @@ impl Recipe<'_> {
                 });
                 match rows {
                     PartRows::Summary(partial) => {
-                        task.parts.push(*partial, Partial::merge)?;
+                        let merged = task.parts.push(*partial, Partial::merge);
+                        merged.map_err(|e| self.error(&e))?;
                     }
                     PartRows::Rows(chunk, x) => task.rows.push(chunk, x)?,
                 }
@@ -449,7 +467,8 @@ impl Recipe<'_> {
             let rows = if self.keep_rows {
                 TaskRowsRead::Kept(task.rows)
             } else {
-                match task.parts.finish(Partial::merge)? {
+                let merged = task.parts.finish(Partial::merge);
+                match merged.map_err(|e| self.error(&e))? {
                     Some(partial) => TaskRowsRead::Once(Box::new(partial)),
                     None => continue,
                 }
@@ -471,7 +490,7 @@ impl Recipe<'_> {
         }
         let encoded = encoder.categories(source, batch)?;
         let targets = BatchTargets::of(self, encoder, source, batch);
-        let task = self.learning.task.map(|_| encoder.beside(batch, self.schema.targets.len()));
+        let task = self.learning.task.map(|_| encoder.extra(batch, self.schema.targets.len()));
         let (names, groups): (Vec<String>, Vec<Vec<usize>>) = match task {
             Some(Column::Texts(texts)) => {
                 let column = self.learning.task;
@@ -506,7 +525,7 @@ impl Recipe<'_> {
         Ok(parts)
     }
 
-    /// The rows of a group as they are, to be looked at later.
+    /// The rows of a group, kept for later passes.
     fn kept(&self, group: &Group<'_>, targets: &BatchTargets<'_>) -> Result<PartRows> {
         let mut x = Vec::new();
         group.write(0, group.rows.len(), &mut x);
@@ -517,7 +536,7 @@ impl Recipe<'_> {
                 if let Some(must) = problem.refuses_target(*value) {
                     let (row, column) = ((i / width) as u64, i % width);
                     let error = pmfcl::Error::Target { row, column, value: *value, must };
-                    return Err(group.blame(error));
+                    return Err(group.error(&error, self));
                 }
             }
         }
@@ -557,11 +576,11 @@ impl Recipe<'_> {
                 ChunkTargets::Classes { codes, names } => Targets::Classes { codes, names },
             };
             let rows = TaskRows { x: Rows::new(&x, group.encoded.width)?, y: view, weights: None };
-            worker.add(rows).map_err(|e| group.blame(e))?;
+            worker.add(rows).map_err(|e| group.error(&e, self))?;
             from = to;
         }
         ROOM.set(x);
-        let mut partial = worker.finish().map_err(|e| group.blame(e))?;
+        let mut partial = worker.finish().map_err(|e| group.error(&e, self))?;
         let keys: Vec<String> = group.encoded.new.iter().map(key_of).collect();
         partial.tasks.iter_mut().for_each(|task| task.new_inputs.clone_from(&keys));
         Ok(partial)
@@ -600,13 +619,12 @@ impl Group<'_> {
         }
     }
 
-    /// What the learner said of a row of the group, with its place in the file.
-    fn blame(&self, error: pmfcl::Error) -> IngestError {
-        IngestError::at(
-            self.source.label(),
-            |row| self.batch.file_row(self.rows[row as usize]),
-            error,
-        )
+    /// An error of the learner about a row of the group, with its place in the file and its column by name.
+    fn error(&self, error: &pmfcl::Error, recipe: &Recipe<'_>) -> IngestError {
+        let row = |row: u64| self.batch.file_row(self.rows[row as usize]);
+        let column = |at: &usize| &recipe.schema.columns[*at].name;
+        let new = self.encoded.new.iter().map(|(at, value)| format!("{}={value}", column(at)));
+        IngestError::in_rows(self.source.label(), row, error, &recipe.names().and_inputs(new))
     }
 }
 
@@ -622,7 +640,7 @@ struct BatchTargets<'a> {
 impl<'a> BatchTargets<'a> {
     fn of(recipe: &Recipe<'_>, encoder: &Encoder<'_>, source: &Source, batch: &'a Batch) -> Self {
         let columns: Vec<&Column> =
-            (0..recipe.schema.targets.len()).map(|k| encoder.beside(batch, k)).collect();
+            (0..recipe.schema.targets.len()).map(|k| encoder.extra(batch, k)).collect();
         let mut targets = Self { columns, classes: None, codes: Vec::new() };
         if recipe.learner.problem().predicts_classes()
             && let Column::Texts(texts) = targets.columns[0]
@@ -665,12 +683,16 @@ impl<'a> BatchTargets<'a> {
 ///
 /// # Errors
 /// As [`Ingest::read`]; for categories or classes the model does not know.
-pub fn summarize_again(model: &Model, files: &Files, wish: &Wish) -> Result<TaskSummary> {
+pub fn summarize_again(
+    model: &Model,
+    files: &Files,
+    selection: &ColumnSelection,
+) -> Result<TaskSummary> {
     if model.learner.design().is_none() {
         return Err(pmfcl::Error::NotLearned.into());
     }
     let name = "these rows once more";
-    let learning = Learning { files, wish, task: None, name, weight: 1.0, progress: &|_| {} };
+    let learning = Learning { files, selection, task: None, name, weight: 1.0, progress: &|_| {} };
     let mut ingest = Ingest::new(model);
     ingest.read(model, &learning)?;
     let unknown = |what: &str, value: &str| IngestError::Column {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use pmfcl::{ClassList, Labels, Learner, Problem, Ridge, Rows, Settings, TaskRows};
 use pmfcl_file::Model;
 use pmfcl_ingest::{
-    Files, Flow, Ingest, IngestError, Learning, Wish, choose_columns, summarize_again,
+    ColumnSelection, Files, Flow, Ingest, IngestError, Learning, choose_columns, summarize_again,
 };
 use pmfcl_read::{Column, Form, Options, ReadError, Wanted};
 
@@ -44,21 +44,25 @@ fn files(paths: &[PathBuf], piece_rows: Option<usize>, threads: usize) -> Files 
     Files { paths: paths.to_vec(), options, threads }
 }
 
-fn wish() -> Wish {
-    Wish { targets: vec!["y".to_owned()], reserved: vec!["task".to_owned()], ..Wish::default() }
+fn selection() -> ColumnSelection {
+    ColumnSelection {
+        targets: vec!["y".to_owned()],
+        reserved: vec!["task".to_owned()],
+        ..ColumnSelection::default()
+    }
 }
 
 /// A model of the tasks, and their names as they were told.
 fn learned(files: &Files) -> (Model, Vec<String>) {
-    let wish = wish();
-    let schema = choose_columns(&files.first().unwrap(), &wish).unwrap().schema;
+    let selection = selection();
+    let schema = choose_columns(&files.first().unwrap(), &selection).unwrap().schema;
     let settings = Settings { ridge: Ridge::Fixed(0.01), ..Settings::default() };
     let learner = Learner::new(Problem::squared(), settings).unwrap();
     let mut model = Model { schema, learner };
     let mut told = Vec::new();
     let learning = Learning {
         files,
-        wish: &wish,
+        selection: &selection,
         task: Some("task"),
         name: "",
         weight: 1.0,
@@ -125,16 +129,16 @@ fn counts_and_classes() -> String {
 fn both_ways(problem: &Problem, files: &Files, text: &str) -> [Learner; 2] {
     let classes = problem.predicts_classes();
     let (target, other) = if classes { ("class", "count") } else { ("count", "class") };
-    let wish = Wish {
+    let selection = ColumnSelection {
         targets: vec![target.to_owned()],
         reserved: vec!["task".to_owned(), other.to_owned()],
-        ..Wish::default()
+        ..ColumnSelection::default()
     };
-    let schema = choose_columns(&files.first().unwrap(), &wish).unwrap().schema;
+    let schema = choose_columns(&files.first().unwrap(), &selection).unwrap().schema;
     let empty = Learner::new(problem.clone(), Settings::default()).unwrap();
     let mut model = Model { schema, learner: empty.clone() };
     let (task, name, progress) = (Some("task"), "", &|_| {});
-    let learning = Learning { files, wish: &wish, task, name, weight: 1.0, progress };
+    let learning = Learning { files, selection: &selection, task, name, weight: 1.0, progress };
     let mut ingest = Ingest::new(&model);
     ingest.read(&model, &learning).unwrap();
     while let Some(task) = ingest.next(&model).unwrap() {
@@ -268,13 +272,13 @@ fn a_summary_made_again_is_that_of_the_task() {
     let own: Vec<&String> = rows.iter().filter(|r| r.starts_with("t1,")).collect();
     let text = own.iter().fold(header + "\n", |text, row| text + row + "\n");
     let again = place.put("t1.csv", &text);
-    let summary = summarize_again(&model, &files(&[again], None, 1), &wish()).unwrap();
+    let summary = summarize_again(&model, &files(&[again], None, 1), &selection()).unwrap();
     let kept = &model.learner.summaries().unwrap()[1];
     let theta = &model.learner.solution().unwrap().theta;
     let (a, b) = (summary.quadratic.loss(theta).unwrap(), kept.loss(theta).unwrap());
     assert!((a - b).abs() < 1e-12, "{a} and {b}");
     // Rows with a category the model has never met are not those of a task.
     let other = place.put("other.csv", "task,kind,x,y\nt1,pink,0.5,1\n");
-    let error = summarize_again(&model, &files(&[other], None, 1), &wish()).unwrap_err();
+    let error = summarize_again(&model, &files(&[other], None, 1), &selection()).unwrap_err();
     assert!(error.to_string().contains("'pink'"), "{error}");
 }

@@ -12,12 +12,12 @@ use parquet::file::reader::{FileReader, SerializedFileReader};
 #[non_exhaustive]
 pub enum Error {
     /// The file cannot be opened.
-    #[error("{path}: {source}")]
+    #[error("{path}: {error}")]
     Open {
         /// The file.
         path: String,
         /// Why.
-        source: std::io::Error,
+        error: std::io::Error,
     },
     /// The file is not what was expected.
     #[error("{path}: {reason}")]
@@ -61,8 +61,7 @@ impl DataSet {
         let path = dir.join(format!("{name}.parquet"));
         let shown = path.display().to_string();
         let format = |reason: String| Error::Format { path: shown.clone(), reason };
-        let file =
-            File::open(&path).map_err(|source| Error::Open { path: shown.clone(), source })?;
+        let file = File::open(&path).map_err(|error| Error::Open { path: shown.clone(), error })?;
         let reader = SerializedFileReader::new(file).map_err(|e| format(e.to_string()))?;
         let schema = reader.metadata().file_metadata().schema_descr_ptr();
         let rows = reader.metadata().file_metadata().num_rows() as usize;

@@ -69,7 +69,7 @@ pub fn growth() -> Result<Table, Error> {
             ]);
         }
     }
-    table.note("The register of task names, a few dozen bytes a task, is not counted.");
+    table.note("The register of task names, a few dozen bytes per task, is not counted.");
     Ok(table)
 }
 

@@ -29,11 +29,41 @@ fn main() -> Result<(), Box<dyn error::Error>> {
     Ok(())
 }
 
+/// Deviations larger than the values, on a logarithmic axis.
+fn cut_band() -> Lines {
+    let values: Vec<f64> = (0..12).map(|k| 3.0 * 0.6_f64.powi(k)).collect();
+    let halves: Vec<f64> =
+        values.iter().enumerate().map(|(k, v)| v * (0.1 + 0.12 * k as f64)).collect();
+    Lines {
+        title: "Loss, mean and deviation over ten seeds".into(),
+        x: Axis::linear("pass"),
+        y: Axis::log("loss"),
+        series: vec![Series::from_values("pmfcl", values).with_band(halves)],
+        rules: vec![Rule::at_x(6.0, "drift")],
+        ..Lines::default()
+    }
+}
+
+fn cut_whisker() -> Bars {
+    Bars {
+        title: "Time to learn a task".into(),
+        names: vec!["small".into(), "large".into()],
+        y: Axis::log("seconds"),
+        groups: vec![
+            BarGroup::new("pmfcl", [0.1, 2.0]).with_spread([0.2, 0.3]),
+            BarGroup::new("others", [1.0, 20.0]).with_spread([0.1, 30.0]),
+        ],
+        ..Bars::default()
+    }
+}
+
 fn charts() -> Vec<(&'static str, Chart)> {
     vec![
         ("lines", forgetting().into()),
         ("lines-log", federated().into()),
         ("lines-wide-log", wide_log().into()),
+        ("lines-cut-band", cut_band().into()),
+        ("bars-cut-whisker", cut_whisker().into()),
         ("lines-42-tasks", many_tasks().into()),
         ("lines-12-series", many_series().into()),
         ("lines-one-point", one_point().into()),

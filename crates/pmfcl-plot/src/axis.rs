@@ -1,4 +1,4 @@
-//! What an axis is told: its label, its scale, its limits.
+//! Settings of an axis: its label, its scale, its limits.
 
 /// One axis of a chart.
 ///

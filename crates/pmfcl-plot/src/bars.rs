@@ -2,7 +2,7 @@
 
 use crate::axis::{Axis, Scale};
 use crate::chart::{self, Picture};
-use crate::frame::{Around, Frame, draw_no_data};
+use crate::frame::{Around, CUT_NOTE, Frame, NOTE, draw_no_data, draw_note};
 use crate::legend::{Entry, Key, Legend};
 use crate::number;
 use crate::pen::{Fill, Pen, Rect, Size, Stroke};
@@ -30,7 +30,7 @@ use crate::theme::{Paint, Theme};
 pub struct Bars {
     /// What the chart shows.
     pub title: String,
-    /// The chart in words, for those who do not see it; empty for words made from the rest.
+    /// The chart in words, for screen readers; empty for a text made from the other fields.
     pub description: String,
     /// The size in pixels.
     pub size: Size,
@@ -110,6 +110,14 @@ impl Bars {
         heights
     }
 
+    /// Whether a whisker goes on below a logarithmic axis.
+    fn is_cut(&self, frame: &Frame) -> bool {
+        let bars = self.groups.iter().flat_map(|group| (0..self.names.len()).map(|i| group.at(i)));
+        bars.flatten().any(|(value, spread)| {
+            frame.y.at(value).is_some() && spread.is_some_and(|s| frame.y.cuts(value - s))
+        })
+    }
+
     fn draw_bar(&self, pen: &mut Pen, frame: &Frame, n: usize, i: usize) {
         let Some((value, spread)) = self.groups[n].at(i) else { return };
         if frame.y.at(value).is_none() {
@@ -128,11 +136,14 @@ impl Bars {
         let paint = self.groups[n].paints.get(i).copied().unwrap_or(self.paint(n));
         pen.rect(bar, Fill::Paint(paint), 1.0, 0.0, Some(&name));
         if let Some(spread) = spread {
-            let (low, high) = (frame.y_at(value - spread), frame.y_at(value + spread));
+            let cut = frame.y.cuts(value - spread);
+            let low = if cut { frame.plot.bottom() } else { frame.y_at(value - spread) };
+            let high = frame.y_at(value + spread);
             let (middle, half) = (x + each / 2.0, (each / 5.0).clamp(1.5, 5.0));
             let stroke = Stroke::new(Paint::Ink, 1.2);
             pen.line((middle, low), (middle, high), stroke);
-            for end in [low, high] {
+            // A whisker that goes on below the axis has no end there.
+            for end in [(!cut).then_some(low), Some(high)].into_iter().flatten() {
                 pen.line((middle - half, end), (middle + half, end), stroke);
             }
         }
@@ -199,9 +210,14 @@ impl Picture for Bars {
         if heights.is_empty() {
             return draw_no_data(pen, &self.title, size);
         }
-        let Some(frame) = Frame::find(around, size, &[], &heights) else {
+        let Some(mut frame) = Frame::find(around, size, &[], &heights) else {
             return draw_no_data(pen, &self.title, size);
         };
+        if self.is_cut(&frame) {
+            let roomy = Frame::find(Around { above: NOTE, ..around }, size, &[], &heights);
+            frame = roomy.unwrap_or(frame);
+            draw_note(pen, frame.plot, 0, CUT_NOTE);
+        }
         frame.draw_behind(pen);
         pen.clip(frame.plot);
         for i in 0..self.names.len() {

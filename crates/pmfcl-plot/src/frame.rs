@@ -161,6 +161,19 @@ impl<'a> Frame<'a> {
     }
 }
 
+/// Pixels a note above the plot needs.
+pub(crate) const NOTE: f64 = SMALL + 3.0;
+
+/// What is noted where a ± interval is cut at the lower end of a logarithmic axis.
+pub(crate) const CUT_NOTE: &str = "± ranges are cut off at the lower end of the axis";
+
+/// Writes a note at the right end above a plot, `rows` rows up.
+pub(crate) fn draw_note(pen: &mut Pen, plot: Rect, rows: usize, note: &str) {
+    let words = text::fit(note, SMALL, plot.w);
+    let text = Text::new(&words, SMALL).anchor(Anchor::End).paint(Paint::Muted).full(note);
+    pen.text(plot.right(), plot.y - 4.0 - rows as f64 * NOTE, text);
+}
+
 /// A picture that says there is nothing to see.
 pub(crate) fn draw_no_data(pen: &mut Pen, title: &str, size: Size) {
     let title = title_lines(title, size);

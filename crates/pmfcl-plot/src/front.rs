@@ -26,7 +26,7 @@ use crate::theme::{Paint, Theme};
 pub struct Front {
     /// What the chart shows.
     pub title: String,
-    /// The chart in words, for those who do not see it; empty for words made from the rest.
+    /// The chart in words, for screen readers; empty for a text made from the other fields.
     pub description: String,
     /// The size in pixels.
     pub size: Size,
@@ -38,14 +38,14 @@ pub struct Front {
     pub curves: Vec<Series>,
     /// Models with their losses.
     pub marks: Vec<Mark>,
-    /// Where the legend of the curves goes; the models have their names beside them.
+    /// Where the legend of the curves goes; the models have their names next to them.
     pub legend: Legend,
 }
 
 /// A model on the picture.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Mark {
-    /// Its name, written beside it.
+    /// Its name, written next to it.
     pub label: String,
     /// Its two losses.
     pub at: (f64, f64),
@@ -131,7 +131,7 @@ impl Front {
         for ((x, y), mark) in drawn {
             let (w, h) = (text::width(&mark.label, NORMAL), NORMAL + 2.0);
             let spots = [10.0, 22.0, 36.0, 52.0].into_iter().flat_map(|r| {
-                // Beside, above, below, then the corners: the corner of the label nearest the mark.
+                // Left or right, above, below, then the corners: the corner of the label nearest the mark.
                 let d = r * std::f64::consts::FRAC_1_SQRT_2;
                 [
                     (x + r, y - h / 2.0),

@@ -32,7 +32,7 @@ use crate::theme::Theme;
 pub struct Grid {
     /// The title of them all.
     pub title: String,
-    /// The picture in words, for those who do not see it; empty for words made from the rest.
+    /// The picture in words, for screen readers; empty for a text made from the other fields.
     pub description: String,
     /// The charts, row by row. Their own sizes are not used.
     pub charts: Vec<Chart>,

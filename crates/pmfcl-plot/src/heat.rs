@@ -32,7 +32,7 @@ use crate::theme::{Paint, Theme};
 pub struct HeatMap {
     /// What the chart shows.
     pub title: String,
-    /// The chart in words, for those who do not see it; empty for words made from the rest.
+    /// The chart in words, for screen readers; empty for a text made from the other fields.
     pub description: String,
     /// The size in pixels.
     pub size: Size,
@@ -158,16 +158,19 @@ impl HeatMap {
         for (row, column) in self.places() {
             let Some(value) = self.value(row, column) else { continue };
             let Some(u) = span.at(value) else { continue };
-            let color = self.ramp.at(u);
+            let (light, dark) = (self.ramp.at(u), self.ramp.on_dark(u));
             let (left, top) = (area.x + w * column as f64, area.y + h * row as f64);
             let (x, y) = (edge(left) + gap, edge(top) + gap);
             let (right, bottom) = (edge(left + w) - gap, edge(top + h) - gap);
             let tip =
                 format!("{}, {}: {}", self.rows[row], self.columns[column], number::short(value));
             let cell = Rect { x, y, w: right - x, h: bottom - y };
-            pen.rect(cell, Fill::Color(&color.hex()), 1.0, gap, Some(&tip));
+            let (hex_light, hex_dark) = (light.hex(), dark.hex());
+            let fill = Fill::Data { light: &hex_light, dark: &hex_dark };
+            pen.rect(cell, fill, 1.0, gap, Some(&tip));
             if let (Some(size), Some(text)) = (size, self.cell_text(row, column)) {
-                let text = Text::new(&text, size).anchor(Anchor::Middle).color(color.ink());
+                let text = Text::new(&text, size).anchor(Anchor::Middle);
+                let text = text.on_data(light.ink(), dark.ink());
                 pen.text(left + w / 2.0, top + h / 2.0 + 0.36 * size, text);
             }
         }
@@ -195,12 +198,13 @@ impl HeatMap {
         let steps = 100;
         let h = bar.h / f64::from(steps);
         for k in 0..steps {
-            let color = self.ramp.at((f64::from(k) + 0.5) / f64::from(steps)).hex();
+            let u = (f64::from(k) + 0.5) / f64::from(steps);
+            let (light, dark) = (self.ramp.at(u).hex(), self.ramp.on_dark(u).hex());
             // Each step reaches a little under the one above it, so that no seam shows.
             let y = bar.bottom() - h * f64::from(k + 1);
             let under = if k == 0 { 0.0 } else { 0.5 };
             let step = Rect { x: bar.x, y, w: bar.w, h: h + under };
-            pen.rect(step, Fill::Color(&color), 1.0, 0.0, None);
+            pen.rect(step, Fill::Data { light: &light, dark: &dark }, 1.0, 0.0, None);
         }
         for (tick, label) in span.ticks.iter().zip(&span.labels) {
             let y = bar.bottom() - span.at_or_floor(*tick) * bar.h;

@@ -1,4 +1,4 @@
-//! Which line is which: beside or below the data, never over it.
+//! Which line is which: to the right of or below the data, never over it.
 
 use crate::mark::{Dash, Marker};
 use crate::pen::{Fill, Pen, Rect, Size, Stroke, Text};
@@ -63,9 +63,9 @@ impl Placed {
         }
         let widest = text::widest(entries.iter().map(|entry| entry.name.as_str()), NORMAL);
         let column = KEY + GAP + widest;
-        let beside =
+        let fits_right =
             column <= 0.3 * size.width && (entries.len() as f64) * ROW <= 0.7 * size.height;
-        if choice == Legend::Right || (choice == Legend::Auto && beside) {
+        if choice == Legend::Right || (choice == Legend::Auto && fits_right) {
             let column = column.min(0.4 * size.width);
             let rows = entries.len();
             return Self { entries, rows, widths: vec![column], width: AIR + column, height: 0.0 };
@@ -80,7 +80,7 @@ impl Placed {
         Self { entries, rows, widths, width: 0.0, height }
     }
 
-    /// Draws it: beside the plot, or in the strip of `height` that ends at `bottom`.
+    /// Draws it: to the right of the plot, or in the strip of `height` that ends at `bottom`.
     pub(crate) fn draw(&self, pen: &mut Pen, plot: Rect, bottom: f64, size: Size) {
         if self.entries.is_empty() {
             return;

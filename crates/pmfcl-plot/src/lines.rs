@@ -2,7 +2,7 @@
 
 use crate::axis::{Axis, Scale};
 use crate::chart::{self, Picture};
-use crate::frame::{Around, Frame, draw_no_data};
+use crate::frame::{Around, CUT_NOTE, Frame, NOTE, draw_no_data, draw_note};
 use crate::legend::{Entry, Legend};
 use crate::pen::{Pen, Rect, Size, Stroke, Text};
 use crate::place::Places;
@@ -33,7 +33,7 @@ use crate::theme::{Paint, Theme};
 pub struct Lines {
     /// What the chart shows.
     pub title: String,
-    /// The chart in words, for those who do not see it; empty for words made from the rest.
+    /// The chart in words, for screen readers; empty for a text made from the other fields.
     pub description: String,
     /// The size in pixels.
     pub size: Size,
@@ -239,10 +239,14 @@ impl Picture for Lines {
             return draw_no_data(pen, &self.title, size);
         };
         let rows = self.upright_labels(&frame).iter().map(|label| label.1 + 1).max().unwrap_or(0);
-        let above = rows as f64 * (SMALL + 3.0);
+        let cut = self.series.iter().any(|one| one.band_is_cut(&frame));
+        let above = rows as f64 * (SMALL + 3.0) + if cut { NOTE } else { 0.0 };
         let Some(frame) = self.frame(&entries, size, legend, above) else {
             return draw_no_data(pen, &self.title, size);
         };
+        if cut {
+            draw_note(pen, frame.plot, rows, CUT_NOTE);
+        }
         frame.draw_behind(pen);
         pen.clip(frame.plot);
         for (n, one) in self.series.iter().enumerate() {

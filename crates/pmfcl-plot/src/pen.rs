@@ -104,8 +104,8 @@ impl<'a> Text<'a> {
         self
     }
 
-    pub(crate) fn color(mut self, color: &'a str) -> Self {
-        self.fill = Fill::Color(color);
+    pub(crate) fn on_data(mut self, light: &'a str, dark: &'a str) -> Self {
+        self.fill = Fill::Data { light, dark };
         self
     }
 
@@ -134,7 +134,11 @@ impl<'a> Text<'a> {
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Fill<'a> {
     Paint(Paint),
-    Color(&'a str),
+    /// Its values on light and on dark paper.
+    Data {
+        light: &'a str,
+        dark: &'a str,
+    },
 }
 
 /// A line's colour, width and dashes.
@@ -164,7 +168,7 @@ pub(crate) struct Pen {
 }
 
 impl Pen {
-    /// Opens an SVG of a size, with a name and a description for those who do not see it.
+    /// Opens an SVG of a size, with a name and a description for screen readers.
     pub(crate) fn new(theme: Theme, size: Size, title: &str, description: &str) -> Self {
         let (w, h) = (Num(size.width), Num(size.height));
         let mut pen = Self { out: String::new(), theme };
@@ -200,7 +204,7 @@ impl Pen {
 
     /// What follows is cut off outside the rectangle, until [`unclip`](Self::unclip).
     ///
-    /// A nested `svg` rather than a clip path: no name that could clash with the chart beside it.
+    /// A nested `svg` rather than a clip path: no name that could clash with another chart on the page.
     pub(crate) fn clip(&mut self, r: Rect) {
         let (x, y, w, h) = (Num(r.x), Num(r.y), Num(r.w), Num(r.h));
         self.write(format_args!(
@@ -260,14 +264,13 @@ impl Pen {
         round: f64,
         tip: Option<&str>,
     ) {
-        let color = self.fill_color(fill).to_owned();
+        let fill = self.fill_attribute(fill);
         self.write(format_args!(
-            "<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" fill=\"{}\"",
+            "<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" {fill}",
             Num(r.x),
             Num(r.y),
             Num(r.w.max(0.0)),
-            Num(r.h.max(0.0)),
-            Escaped(&color)
+            Num(r.h.max(0.0))
         ));
         if round > 0.0 {
             self.write(format_args!(" rx=\"{}\"", Num(round)));
@@ -286,13 +289,12 @@ impl Pen {
         if text.words.trim().is_empty() {
             return;
         }
-        let color = self.fill_color(text.fill).to_owned();
+        let fill = self.fill_attribute(text.fill);
         self.write(format_args!(
-            "<text x=\"{}\" y=\"{}\" font-size=\"{}\" fill=\"{}\"",
+            "<text x=\"{}\" y=\"{}\" font-size=\"{}\" {fill}",
             Num(x),
             Num(y),
-            Num(text.size),
-            Escaped(&color)
+            Num(text.size)
         ));
         match text.anchor {
             Anchor::Start => {}
@@ -324,10 +326,10 @@ impl Pen {
         self.write(format_args!("{}</text>\n", Escaped(text.words)));
     }
 
-    fn fill_color<'b>(&self, fill: Fill<'b>) -> &'b str {
+    fn fill_attribute(&self, fill: Fill) -> String {
         match fill {
-            Fill::Paint(paint) => self.theme.color(paint),
-            Fill::Color(color) => color,
+            Fill::Paint(paint) => format!("fill=\"{}\"", self.theme.color(paint)),
+            Fill::Data { light, dark } => self.theme.fill(light, dark),
         }
     }
 

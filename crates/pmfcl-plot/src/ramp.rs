@@ -23,14 +23,45 @@ impl Ramp {
         self == Self::BlueRed
     }
 
-    /// The colour at a place between 0 and 1.
+    /// The colour at a place between 0 and 1, on light paper.
     pub(crate) fn at(self, u: f64) -> Rgb {
-        let stops = self.stops();
-        let place = u.clamp(0.0, 1.0) * (stops.len() - 1) as f64;
-        let i = (place as usize).min(stops.len() - 2);
-        let t = place - i as f64;
-        let (from, to) = (channels(stops[i]), channels(stops[i + 1]));
-        Rgb(std::array::from_fn(|c| from[c] + t * (to[c] - from[c])))
+        between(self.stops(), u)
+    }
+
+    /// The same on dark paper: what is pale on light paper is dark there, so that small amounts do not glare.
+    pub(crate) fn on_dark(self, u: f64) -> Rgb {
+        between(self.dark_stops(), u)
+    }
+
+    /// As [`stops`](Self::stops). Viridis serves both papers; the hues of the others are those of their tables.
+    fn dark_stops(self) -> &'static [u32] {
+        match self {
+            Self::Viridis => self.stops(),
+            Self::Blues => &[
+                0x001b_2736,
+                0x001c_3550,
+                0x001d_4670,
+                0x0023_5990,
+                0x0031_70b0,
+                0x0049_89cb,
+                0x006a_a3dd,
+                0x0090_bceb,
+                0x00b8_d6f5,
+            ],
+            Self::BlueRed => &[
+                0x00a9_d1f3,
+                0x0071_aee0,
+                0x0043_8bc9,
+                0x002f_679b,
+                0x002a_4664,
+                0x0028_2c33,
+                0x0058_3a35,
+                0x008f_473a,
+                0x00c7_5a48,
+                0x00e8_8068,
+                0x00f7_b39f,
+            ],
+        }
     }
 
     /// Colours at equal distances, taken from the published tables: matplotlib's viridis, and
@@ -102,6 +133,15 @@ impl Rgb {
     }
 }
 
+/// The colour at a place between 0 and 1 of equally spaced stops.
+fn between(stops: &[u32], u: f64) -> Rgb {
+    let place = u.clamp(0.0, 1.0) * (stops.len() - 1) as f64;
+    let i = (place as usize).min(stops.len() - 2);
+    let t = place - i as f64;
+    let (from, to) = (channels(stops[i]), channels(stops[i + 1]));
+    Rgb(std::array::from_fn(|c| from[c] + t * (to[c] - from[c])))
+}
+
 fn channels(color: u32) -> [f64; 3] {
     [16, 8, 0].map(|shift| f64::from((color >> shift) & 0xff))
 }
@@ -124,6 +164,21 @@ mod tests {
             let (u, v) = (f64::from(k) / 100.0, f64::from(k + 1) / 100.0);
             assert!(Ramp::Viridis.at(u).luminance() < Ramp::Viridis.at(v).luminance(), "{u}");
             assert!(Ramp::Blues.at(u).luminance() > Ramp::Blues.at(v).luminance(), "{u}");
+            assert!(Ramp::Blues.on_dark(u).luminance() < Ramp::Blues.on_dark(v).luminance(), "{u}");
+        }
+    }
+
+    #[test]
+    fn little_amounts_do_not_glare_on_dark_paper() {
+        // A pale cell on light paper has a luminance of about 0.9. The dark paper has 0.009.
+        for (ramp, least) in [(Ramp::Viridis, 0.0), (Ramp::Blues, 0.0), (Ramp::BlueRed, 0.5)] {
+            assert!(ramp.on_dark(least).luminance() < 0.03, "{ramp:?}");
+        }
+        // Both sides of a centre are lighter the farther they are.
+        for k in 0..50 {
+            let (u, v) = (f64::from(k) / 100.0, f64::from(k + 1) / 100.0);
+            let light = |u: f64| Ramp::BlueRed.on_dark(u).luminance();
+            assert!(light(u) > light(v) && light(1.0 - u) > light(1.0 - v), "{u}");
         }
     }
 

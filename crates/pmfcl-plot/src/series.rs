@@ -103,9 +103,19 @@ impl Series {
             let (place, _) = frame.at((x, y))?;
             let half = half.is_finite().then_some(half.abs())?;
             let upper = frame.y.at(y + half).map(|_| frame.y_at(y + half))?;
-            Some([(place, upper), (place, frame.y_at(y - half))])
+            // Cut at the floor of a logarithmic axis: zero and less have no place on it.
+            let lower =
+                if frame.y.cuts(y - half) { frame.plot.bottom() } else { frame.y_at(y - half) };
+            Some([(place, upper), (place, lower)])
         };
         self.points.iter().zip(&self.band).map(edge).collect()
+    }
+
+    /// Whether a part of the band lies below a logarithmic axis and is not seen.
+    pub(crate) fn band_is_cut(&self, frame: &Frame) -> bool {
+        self.points.iter().zip(&self.band).any(|(&point, &half)| {
+            half.is_finite() && frame.at(point).is_some() && frame.y.cuts(point.1 - half.abs())
+        })
     }
 
     /// The line and the edges of the band: what labels should keep off.

@@ -114,6 +114,12 @@ impl Span {
         }
     }
 
+    /// Whether a ± interval that ends at `v` goes on below a logarithmic axis, where it is cut off.
+    pub(crate) fn cuts(&self, v: f64) -> bool {
+        // A hair of slack: an end that is the floor up to rounding is not cut.
+        self.log && self.at(v).is_none_or(|u| u < -1e-9)
+    }
+
     /// Where the lower end of a band or a bar lies: at the floor if it has no place of its own.
     pub(crate) fn at_or_floor(&self, v: f64) -> f64 {
         self.at(v).unwrap_or(0.0)

@@ -1,4 +1,4 @@
-//! How wide a text will be, without a font at hand.
+//! How wide a text will be, without a font.
 //!
 //! The widths are those of `DejaVu Sans`, which is wider than most system fonts: what fits here fits
 //! there.

@@ -10,8 +10,8 @@ pub enum Theme {
     /// Light or dark after the reader's settings, through CSS variables.
     ///
     /// Every colour is `var(--pmf-…)`, set on `svg.pmf`; a page may set them anew with a stronger
-    /// selector. For browsers; other programs rarely know variables, give them
-    /// [`Light`](Theme::Light).
+    /// selector, and `--pmf-is-dark` to nothing (`--pmf-is-dark: ;`) where its paper is dark. For
+    /// browsers; other programs rarely know variables, give them [`Light`](Theme::Light).
     #[default]
     Auto,
     /// Dark ink on white, with fixed colours.
@@ -73,12 +73,27 @@ impl Theme {
             TABLE.iter().flat_map(|row| [row[0], ":", row[side], ";"]).collect()
         };
         format!(
-            "<style>svg.pmf{{{}}}@media (prefers-color-scheme: dark){{svg.pmf{{{}}}}}</style>\n",
+            "<style>svg.pmf{{{}{IS_DARK}:initial;}}\
+             @media (prefers-color-scheme: dark){{svg.pmf{{{}{IS_DARK}: ;}}}}</style>\n",
             set(LIGHT),
             set(DARK)
         )
     }
+
+    /// The attribute that fills a shape with a colour that is data and has another value on dark paper.
+    pub(crate) fn fill(self, light: &str, dark: &str) -> String {
+        match self {
+            Self::Light => format!("fill=\"{light}\""),
+            Self::Dark => format!("fill=\"{dark}\""),
+            // An empty variable leaves the dark colour alone in `--c`. An unset one makes `--c` invalid, and the
+            // light colour is taken.
+            Self::Auto => format!("style=\"--c:var({IS_DARK}) {dark};fill:var(--c,{light})\""),
+        }
+    }
 }
+
+/// The variable that is empty on dark paper and unset on light paper.
+const IS_DARK: &str = "--pmf-is-dark";
 
 /// Puts the light colours in place of the variables, for renderers that do not know them.
 #[cfg(feature = "png")]
@@ -90,7 +105,20 @@ pub(crate) fn without_variables(svg: &str) -> String {
     for [_, var, light, _] in TABLE {
         svg = svg.replace(var, light);
     }
-    svg
+    // What `Theme::fill` writes: the light colour is the last one.
+    let mut plain = String::with_capacity(svg.len());
+    let mut rest = svg.as_str();
+    while let Some((before, pair)) = rest.split_once("style=\"--c:var(--pmf-is-dark) ") {
+        let Some((light, after)) =
+            pair.split_once("fill:var(--c,").and_then(|(_, colour)| colour.split_once(")\""))
+        else {
+            break;
+        };
+        plain.extend([before, "fill=\"", light, "\""]);
+        rest = after;
+    }
+    plain.push_str(rest);
+    plain
 }
 
 const LIGHT: usize = 2;

@@ -326,3 +326,68 @@ proptest! {
 fn check_form(svg: &str) {
     roxmltree::Document::parse(svg).expect("well-formed");
 }
+
+const CUT: &str = "cut off at the lower end";
+
+#[test]
+fn a_band_below_a_logarithmic_axis_is_cut_and_noted() {
+    let chart = |y: Axis, half: f64| Lines {
+        title: "Loss".into(),
+        y,
+        series: vec![Series::from_values("a", [1.0, 2.0, 4.0]).with_band([0.1, half, 0.1])],
+        ..Lines::default()
+    };
+    for (y, half, noted) in [
+        (Axis::log("loss"), 0.5, false),
+        (Axis::log("loss"), 1.999, true),
+        (Axis::log("loss"), 2.0, true),
+        (Axis::log("loss"), 5.0, true),
+        (Axis::linear("loss"), 5.0, false),
+    ] {
+        let svg = chart(y, half).svg(Theme::Light);
+        assert_eq!(svg.contains(CUT), noted, "{half}");
+        let document = roxmltree::Document::parse(&svg).unwrap();
+        let clip = document.descendants().find(|n| n.has_attribute("overflow")).unwrap();
+        let number = |name: &str| clip.attribute(name).unwrap().parse::<f64>().unwrap();
+        let bottom = number("y") + number("height");
+        // The band is the filled path inside the plot; none of its corners lies below the plot.
+        let band = clip.children().find(|n| n.has_attribute("fill-opacity")).unwrap();
+        let corners = band.attribute("d").unwrap().split(['M', 'L', 'Z']).filter(|c| !c.is_empty());
+        let lowest = corners.map(|c| c.split(' ').nth(1).unwrap().parse::<f64>().unwrap());
+        // Coordinates are written with two decimals.
+        assert!(lowest.fold(0.0, f64::max) <= bottom + 0.011, "{half}: {svg}");
+    }
+}
+
+#[test]
+fn a_whisker_below_a_logarithmic_axis_is_cut_and_noted() {
+    for (spread, noted) in [(0.2, false), (3.0, true)] {
+        let chart = Bars {
+            names: vec!["a".into()],
+            y: Axis::log("seconds"),
+            groups: vec![BarGroup::new("one", [1.0]).with_spread([spread])],
+            ..Bars::default()
+        };
+        assert_eq!(chart.svg(Theme::Light).contains(CUT), noted, "{spread}");
+    }
+}
+
+#[test]
+fn a_heat_map_has_other_colours_on_dark_paper() {
+    let chart = HeatMap { ramp: Ramp::Blues, ..heat() };
+    let (light, dark, auto) =
+        (chart.svg(Theme::Light), chart.svg(Theme::Dark), chart.svg(Theme::Auto));
+    // The lowest cell is nearly white on light paper, and both colours are in the automatic theme.
+    assert!(light.contains("#f1f6fc") && !light.contains("#1b2736"));
+    assert!(dark.contains("#1b2736") && !dark.contains("#f1f6fc"));
+    assert!(auto.contains("--c:var(--pmf-is-dark) #1b2736;fill:var(--c,#f1f6fc)"));
+}
+
+#[cfg(feature = "png")]
+#[test]
+fn a_heat_map_of_the_automatic_theme_is_light_as_png() {
+    let chart = HeatMap { ramp: Ramp::BlueRed, ..heat() };
+    let picture = |theme| pmfcl_plot::png(&chart.svg(theme), 1.0).unwrap();
+    assert_eq!(picture(Theme::Auto), picture(Theme::Light));
+    assert_ne!(picture(Theme::Auto), picture(Theme::Dark));
+}

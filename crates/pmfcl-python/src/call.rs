@@ -3,9 +3,9 @@
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use pmfcl::Error;
+use pmfcl::{Error, Learner};
 use pmfcl_export::ExportError;
-use pmfcl_file::FileError;
+use pmfcl_file::{ColumnNames, FileError, Schema};
 use pmfcl_report::ReportError;
 use pyo3::exceptions::{
     PyBlockingIOError, PyFileExistsError, PyFileNotFoundError, PyIsADirectoryError, PyOSError,
@@ -38,17 +38,9 @@ pub(crate) fn raised(error: Error) -> PyErr {
     PyValueError::new_err(error.to_string())
 }
 
-/// The same, with the name of the feature.
-pub(crate) fn raised_in(error: Error, features: &[String]) -> PyErr {
-    match error {
-        Error::NotFinite { what: "feature", row, column, value } if column < features.len() => {
-            PyValueError::new_err(format!(
-                "feature '{}' at row {row} is {value}: values must be finite; drop the row or fill the gap",
-                features[column]
-            ))
-        }
-        other => raised(other),
-    }
+/// The same, with the columns of the table by name.
+pub(crate) fn raised_in(error: &Error, schema: &Schema, learner: &Learner) -> PyErr {
+    PyValueError::new_err(ColumnNames::of(schema, learner).message(error, true))
 }
 
 pyo3::create_exception!(

@@ -39,13 +39,17 @@ fn refusal(py: Python<'_>, refused: &Refused) -> PyErr {
 pub(crate) struct PyAgreement {
     model: Model,
     agreement: Agreement,
-    features: Vec<String>,
 }
 
 impl PyAgreement {
     fn of(model: Model) -> PyResult<Self> {
         let agreement = model.agreement().map_err(raised_by_file)?;
-        Ok(Self { features: model.schema.features(), model, agreement })
+        Ok(Self { model, agreement })
+    }
+
+    /// The exception for an error of the core, with the columns of the table by name.
+    fn raised(&self, error: &pmfcl::Error) -> PyErr {
+        raised_in(error, &self.model.schema, &self.model.learner)
     }
 
     /// Refuses a summary in the place of rows, where a loss needs the rows.
@@ -132,7 +136,7 @@ impl PyAgreement {
         let rows = task_rows(&x, &y, &None)?;
         let task = outside(py, || {
             let made = self.agreement.summarize(rows);
-            made.map_err(|e| raised_in(e, &self.features))
+            made.map_err(|e| self.raised(&e))
         })?;
         py.check_signals()?;
         Ok(PySummary { summary: task.quadratic })
@@ -171,7 +175,7 @@ impl PyAgreement {
         let rows = task_rows(&x, &y, &None)?;
         let sent = outside(py, || {
             let made = Update::of_rows(&self.agreement, client, step, rows);
-            let mut update = made.map_err(|e| raised_in(e, &self.features))?;
+            let mut update = made.map_err(|e| self.raised(&e))?;
             if diagonal {
                 update = update.in_diagonal(&self.agreement).map_err(raised)?;
             }
@@ -210,7 +214,7 @@ impl PyAgreement {
         }
         let (update, released) = outside(py, || {
             let made = released(&self.agreement, (client, step), (rows.x, values), clip, budget);
-            made.map_err(|e| raised_in(e, &self.features))
+            made.map_err(|e| self.raised(&e))
         })?;
         Ok((PyBytes::new(py, &update.to_bytes()), released.samples(), released.sigma()))
     }
@@ -226,7 +230,7 @@ impl PyAgreement {
         let x = x.rows()?;
         let cells = outside(py, || {
             let cells = sent.answer(&self.agreement, x);
-            cells.map_err(|e| raised_in(e, &self.features))
+            cells.map_err(|e| self.raised(&e))
         })?;
         let outputs = cells.len().checked_div(x.len()).unwrap_or(0);
         table(py, cells, outputs)

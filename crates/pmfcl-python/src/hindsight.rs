@@ -62,9 +62,10 @@ impl PyModel {
         sample_weight: Weights<'_>,
     ) -> PyResult<()> {
         let rows = task_rows(&x, &y, &sample_weight)?;
-        let (learner, features) = (&mut self.model.learner, &self.features);
+        let (learner, schema) = (&mut self.model.learner, &self.model.schema);
         outside(py, || {
-            let (_, draft) = fit(learner, rows, 1.0).map_err(|failure| failure.raised(features))?;
+            let (_, draft) =
+                fit(learner, rows, 1.0).map_err(|failure| failure.raised(schema, learner))?;
             learner.unlearn_summary(name, &draft.summary).map_err(raised)
         })
     }

@@ -51,7 +51,10 @@ impl PyModel {
             let to = (from + BLOCK).min(x.len());
             let block = outside(py, || {
                 let found = answer(self.learner(), x.slice(from, to));
-                found.map_err(|e| raised_in(e.in_later_rows(from as u64), &self.features))
+                found.map_err(|e| {
+                    let error = e.in_later_rows(from as u64);
+                    raised_in(&error, &self.model.schema, self.learner())
+                })
             })?;
             if from == 0 && to == x.len() {
                 return Ok(block);
@@ -165,13 +168,14 @@ impl PyModel {
         weight: f64,
     ) -> PyResult<()> {
         let rows = task_rows(&x, &y, &sample_weight)?;
-        let (learner, features) = (&mut self.model.learner, &self.features);
+        let Model { schema, learner } = &mut self.model;
         outside(py, || {
             // A name that is taken is reported before any row is looked at.
             learner.check_new(name, weight).map_err(raised)?;
             let (design, draft) =
-                fit(learner, rows, weight).map_err(|failure| failure.raised(features))?;
-            learner.insert(name, &design, draft, weight).map_err(raised)
+                fit(learner, rows, weight).map_err(|failure| failure.raised(schema, learner))?;
+            let inserted = learner.insert(name, &design, draft, weight);
+            inserted.map_err(|e| raised_in(&e, schema, learner))
         })
     }
 

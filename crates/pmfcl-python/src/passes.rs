@@ -2,9 +2,10 @@
 
 use pmfcl::problem::{Draft, InMemory, Partial, Pass, Passes, TaskContext, Worker};
 use pmfcl::{Design, Error, Learner, TaskRows};
+use pmfcl_file::Schema;
 use pyo3::prelude::*;
 
-use crate::call::raised_in;
+use crate::call::{raised, raised_in};
 
 /// Blocks of rows each thread takes between two checks for Ctrl-C: less than a second of work up to some hundred columns.
 const BLOCKS: usize = 4;
@@ -18,10 +19,18 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
-    /// The exception, with features by name.
-    pub(crate) fn raised(self, features: &[String]) -> PyErr {
+    /// The exception, with columns by name.
+    pub(crate) fn raised(self, schema: &Schema, learner: &Learner) -> PyErr {
         match self {
-            Self::Rows(error) => raised_in(error, features),
+            Self::Rows(error) => raised_in(&error, schema, learner),
+            Self::Signal(raised) => raised,
+        }
+    }
+
+    /// The exception where columns have no names.
+    pub(crate) fn raised_unnamed(self) -> PyErr {
+        match self {
+            Self::Rows(error) => raised(error),
             Self::Signal(raised) => raised,
         }
     }

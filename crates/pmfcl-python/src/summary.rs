@@ -63,8 +63,9 @@ impl PySummary {
             ..Settings::default()
         };
         let rows = task_rows(&x, &y, &weights)?;
-        let summary =
-            outside(py, || summarized(&settings, rows).map_err(|failure| failure.raised(&[])))?;
+        let summary = outside(py, || {
+            summarized(&settings, rows).map_err(|failure| failure.raised_unnamed())
+        })?;
         Ok(Self { summary })
     }
 

@@ -144,7 +144,7 @@ pub(crate) struct Converter {
 }
 
 impl Converter {
-    /// Checks the forms once, so that converting cannot meet one that makes no sense.
+    /// Checks the forms once, so that converting finds no invalid one.
     pub(crate) fn new(
         file: &Arc<str>,
         format: &'static str,

@@ -25,12 +25,13 @@ impl fmt::Display for Place {
 #[non_exhaustive]
 pub enum ReadError {
     /// The file does not open.
-    #[error("{file}: cannot be opened: {source}")]
+    #[error("{file}: cannot be opened: {error}")]
     Open {
         /// The file.
         file: String,
-        /// What the system said.
-        source: std::io::Error,
+        /// The error of the operating system.
+        // Not named `source`: the message has it, and a chain of causes would print it twice.
+        error: std::io::Error,
     },
     /// A folder was given.
     #[error("{file}: is a folder; name a file in it")]
@@ -39,14 +40,15 @@ pub enum ReadError {
         file: String,
     },
     /// Reading broke off.
-    #[error("{file}: reading broke off: {source}")]
+    #[error("{file}: reading broke off: {error}")]
     Io {
         /// The file.
         file: String,
-        /// What the system said.
-        source: std::io::Error,
+        /// The error of the operating system.
+        // Not named `source`: the message has it, and a chain of causes would print it twice.
+        error: std::io::Error,
     },
-    /// The name does not tell the format.
+    /// The format cannot be found from the name.
     #[error(
         "{file}: unknown kind of file; the name must end in .csv or .tsv (also .gz, .zst), \
          .parquet, .arrow, .feather, .npy, .npz or -ubyte"
@@ -82,7 +84,7 @@ pub enum ReadError {
     Damaged {
         /// The file.
         file: String,
-        /// The format its name says.
+        /// The format that its name stands for.
         format: &'static str,
         /// What is wrong.
         what: String,

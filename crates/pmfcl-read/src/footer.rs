@@ -1,13 +1,13 @@
 //! Whether the footer of a Parquet file can be parsed in the time that its size suggests.
 //!
-//! The parser takes truth values in a list or map it does not know to be of no size at all. Five bytes that
+//! The parser takes booleans in a list or map it does not know to be of no size at all. Five bytes that
 //! announce two billion of them keep it busy for seconds, and a list of such lists for hours. No footer has
-//! lists of truth values, so they are refused before it is parsed; everything else takes a byte at least.
+//! lists of booleans, so they are refused before it is parsed; everything else takes a byte at least.
 
 /// As deep as the parser follows.
 const DEEPEST: usize = 64;
 
-/// Whether these bytes are a struct in Thrift's compact protocol without lists of truth values.
+/// Whether these bytes are a struct in Thrift's compact protocol without lists of booleans.
 pub(crate) fn is_sound(bytes: &[u8]) -> bool {
     let mut rest = bytes;
     skip(&mut rest, STRUCT, DEEPEST).is_some()

@@ -8,7 +8,7 @@ use crate::source::Contents;
 use crate::store::{Flow, GZIP, Opened, Store, open as open_store};
 use crate::{Field, Kind, Options, ReadError};
 
-/// Opens an IDX file, and the labels beside it if it holds images.
+/// Opens an IDX file, and the labels next to it if it holds images.
 pub(crate) fn open(
     file: &str,
     store: &Store,
@@ -53,7 +53,7 @@ fn labels_beside(path: &Path) -> Option<PathBuf> {
 fn column(file: &str, store: &Store) -> Result<(Field, Strip, u64), ReadError> {
     let damaged =
         |what: &str| ReadError::Damaged { file: file.into(), format: "IDX", what: what.into() };
-    let io = |source| ReadError::Io { file: file.into(), source };
+    let io = |error| ReadError::Io { file: file.into(), error };
     let packed = store.start().map_err(io)?.starts_with(&GZIP);
     let store = if packed {
         let mut text = Vec::new();

@@ -35,7 +35,7 @@ struct Part {
 /// Opens an Arrow file or stream.
 pub(crate) fn open(file: &str, store: Store, options: &Options) -> Result<Contents, ReadError> {
     let damaged = |what: String| ReadError::Damaged { file: file.into(), format: FORMAT, what };
-    let start = store.start().map_err(|source| ReadError::Io { file: file.into(), source })?;
+    let start = store.start().map_err(|error| ReadError::Io { file: file.into(), error })?;
     let read = if start.starts_with(b"ARROW1") {
         file_parts
     } else if start.starts_with(b"FEA1") {

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! A [`Source`] is one opened file: CSV (plain, gzip, zstd, standard input), Parquet, Arrow IPC,
-//! NumPy `.npy` and `.npz`, IDX. It tells its [`Field`]s; [`Source::scan`] names the columns wanted
+//! NumPy `.npy` and `.npz`, IDX. It lists its [`Field`]s; [`Source::scan`] names the columns wanted
 //! and in which [`Form`]. The [`Scan`] hands out [`Piece`]s in file order; which pieces there are
 //! depends on the file and the [`Options`] alone, never on the threads, so results reduced by
 //! [`Batch::index`] are the same on any machine. Memory in use is that of the pieces in flight.

@@ -1,4 +1,4 @@
-//! Numbers, truth values and gaps in text cells.
+//! Numbers, booleans and gaps in text cells.
 
 /// What a cell turned out to be.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -31,7 +31,7 @@ pub(crate) fn number(cell: &[u8]) -> Reading {
     }
 }
 
-/// A whole cell as a truth value: 1 or 0.
+/// A whole cell as a boolean: 1 or 0.
 pub(crate) fn boolean(cell: &[u8]) -> Reading {
     let cell = cell.trim_ascii();
     if cell.eq_ignore_ascii_case(b"true") {

@@ -15,7 +15,7 @@ const MOST_COLUMNS: usize = 1 << 20;
 
 /// What the header of an array says.
 struct Npy {
-    /// `None` for strings, objects and records; then `type_name` tells.
+    /// `None` for strings, objects and records; then see `type_name`.
     element: Option<Element>,
     type_name: String,
     shape: Vec<u64>,

@@ -122,7 +122,7 @@ pub(crate) fn piece_rows(options: &Options, found: &[Found]) -> usize {
     options.piece_rows.unwrap_or_else(|| (CELLS / cells.max(1)).min(ROWS)).max(1)
 }
 
-/// Runs code of others on bytes of strangers: a panic becomes an error.
+/// Runs a dependency on untrusted bytes: a panic becomes an error.
 pub(crate) fn guarded<T>(work: impl FnOnce() -> T) -> Result<T, String> {
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(work))
         .map_err(|_| "its parts contradict each other".to_string())

@@ -32,7 +32,7 @@ pub struct CommaCell {
     pub value: String,
 }
 
-/// What a format says of a file it opened.
+/// What a format found in a file it opened.
 pub(crate) struct Contents {
     /// The columns on offer.
     pub(crate) fields: Vec<Field>,
@@ -47,7 +47,7 @@ pub(crate) struct Contents {
 }
 
 impl Contents {
-    /// Contents of a format that says nothing more.
+    /// Contents of a format that knows nothing more.
     pub(crate) fn new(fields: Vec<Field>, rows: Option<u64>, format: Box<dyn Format>) -> Self {
         Self { fields, rows, index: Vec::new(), commas: None, format }
     }
@@ -92,10 +92,10 @@ impl Name {
 }
 
 impl Source {
-    /// Opens a file; its format is told by its name. `-` is CSV on standard input.
+    /// Opens a file; its format is found from its name. `-` is CSV on standard input.
     ///
     /// # Errors
-    /// When the file does not open, is not what its name says, or its columns cannot be told.
+    /// When the file does not open, is not what its name says, or its columns cannot be found.
     pub fn open(path: &Path, options: &Options) -> Result<Self, ReadError> {
         let label = match path.file_name() {
             Some(_) if path.as_os_str() == "-" => "standard input".to_string(),
@@ -107,7 +107,7 @@ impl Source {
         Self::new(&name, label, opened, Some(path), options)
     }
 
-    /// The same with bytes in memory; `name` tells the format.
+    /// The same with bytes in memory; the format is found from `name`.
     ///
     /// # Errors
     /// As [`Source::open`].
@@ -228,6 +228,6 @@ impl Source {
 
 /// Whether a file is wrapped in gzip or zstd.
 fn packed(file: &str, store: &Store) -> Result<bool, ReadError> {
-    let start = store.start().map_err(|source| ReadError::Io { file: file.into(), source })?;
+    let start = store.start().map_err(|error| ReadError::Io { file: file.into(), error })?;
     Ok(start.starts_with(&store::GZIP) || start.starts_with(&store::ZSTD))
 }

@@ -88,7 +88,7 @@ pub(crate) fn open(path: &Path, name: &str) -> Result<Opened, ReadError> {
     if path.as_os_str() == "-" {
         return Ok(Opened::Pipe(Box::new(io::stdin())));
     }
-    let fail = |source| ReadError::Open { file: name.into(), source };
+    let fail = |error| ReadError::Open { file: name.into(), error };
     let meta = std::fs::metadata(path).map_err(fail)?;
     if meta.is_dir() {
         return Err(ReadError::Folder { file: name.into() });
@@ -251,7 +251,7 @@ pub(crate) struct Flow {
 }
 
 impl Flow {
-    /// Unpacks gzip and zstd, told by their first bytes.
+    /// Unpacks gzip and zstd, recognized by their first bytes.
     pub(crate) fn new(raw: Box<dyn Read + Send>) -> io::Result<Self> {
         let passed = Arc::new(AtomicU64::new(0));
         let mut raw = Counting { inner: raw, passed: Arc::clone(&passed) };
@@ -300,7 +300,7 @@ impl Spring {
         match self {
             Self::Store(store) => Flow::new(Box::new(store.reader(0)))
                 .map(|flow| (Vec::new(), flow))
-                .map_err(|source| ReadError::Io { file: file.into(), source }),
+                .map_err(|error| ReadError::Io { file: file.into(), error }),
             Self::Pipe(once) => once
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner)

@@ -134,7 +134,8 @@ impl Conflicts {
         }
         let names: Vec<String> = self.shown.iter().map(|&t| study.label(t).to_owned()).collect();
         HeatMap {
-            description: "What the task of a row forgets beside the task of a column".into(),
+            description:
+                "What the task of a row forgets when it is learned with the task of a column".into(),
             x_label: "learned together with".into(),
             y_label: "task".into(),
             rows: names.clone(),

@@ -7,7 +7,7 @@ use crate::html::{Text, cut};
 /// Characters of a task's name in a narrow chart.
 const NARROW_NAME: usize = 9;
 
-/// Both drawings of a chart, named `title` for those who do not see it.
+/// Both drawings of a chart, named `title` for screen readers.
 fn both(title: &str, wide: &str, narrow: &str) -> String {
     // Headings stand in the page, so charts have none of their own and are called «chart».
     let named = |svg: &str| {

@@ -1,4 +1,4 @@
-//! Text that stays text: names come from files, and nobody knows what is in them.
+//! Escaped text: names come from files and may hold markup.
 
 use std::fmt;
 

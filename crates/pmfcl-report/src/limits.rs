@@ -1,6 +1,6 @@
 //! How much work and how many bytes a page may cost, and how long lists are thinned out.
 //!
-//! A page is made in seconds, whatever the model. What would take longer is left out, and the page says so.
+//! A page is made in seconds, whatever the model. What would take longer is left out, with a note on the page.
 
 use crate::number;
 
@@ -13,7 +13,7 @@ pub(crate) const TIMES: usize = 40;
 pub(crate) const CONFLICTS: usize = 24;
 /// Tasks with a curve of their own.
 pub(crate) const CURVES: usize = 8;
-/// Tasks with a bar beside the front.
+/// Tasks with a bar next to the front.
 pub(crate) const BARS: usize = 24;
 /// Points along a front.
 pub(crate) const POINTS: usize = 49;
@@ -42,7 +42,7 @@ impl Unknown {
         Self(reason.into())
     }
 
-    /// What is said of single tasks in folded memory.
+    /// The note about single tasks in compact memory.
     pub(crate) fn folded() -> Self {
         Self::new(
             "Compact memory has merged the tasks into one summary, so single tasks cannot be \
@@ -50,12 +50,12 @@ impl Unknown {
         )
     }
 
-    /// The same once it has been said.
+    /// The short form for later sections of the page.
     pub(crate) fn folded_too() -> Self {
         Self::new("Not known either: it takes the summaries of single tasks.")
     }
 
-    /// What is said where it would take too long.
+    /// The note where it would take too long.
     pub(crate) fn expensive(what: &str, tasks: usize, columns: usize) -> Self {
         Self::new(format!(
             "Left out: {what} of {} with {} would take too long for a page.",

@@ -1,4 +1,4 @@
-//! How large the memory is, and what it stands for.
+//! The size of the memory, and the rows it replaces.
 
 use pmfcl::{MemoryKind, Outcome};
 

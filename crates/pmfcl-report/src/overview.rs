@@ -1,4 +1,4 @@
-//! The head of the page: what the model is, and what there is to say about it in plain words.
+//! The head of the page: what the model is, and the findings about it in sentences.
 
 use crate::conflicts::{Conflicts, with_sign};
 use crate::html::{Name, Text};
@@ -7,7 +7,7 @@ use crate::memory::{row_bytes, state_bytes};
 use crate::number;
 use crate::study::Study;
 
-/// What stands in large figures.
+/// The numbers printed large.
 pub(crate) fn figures(study: &Study<'_>) -> String {
     let (state, rows) = (state_bytes(study), row_bytes(study));
     let mean = match study.mean_forgetting {
@@ -66,7 +66,7 @@ fn noise(study: &Study<'_>) -> String {
     }
 }
 
-/// What there is to say, a sentence or two each.
+/// The findings, one or two sentences each.
 pub(crate) fn verdicts(study: &Study<'_>, conflicts: &Known<Conflicts>) -> String {
     let mut lines = vec![forgotten(study)];
     if let Some(p) = study.p_value() {

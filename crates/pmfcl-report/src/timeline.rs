@@ -251,7 +251,7 @@ impl Timeline {
     }
 }
 
-/// What is forgotten of each task as things stand, beside its least loss.
+/// The present forgetting of each task, next to its least loss.
 fn now(study: &Study<'_>) -> String {
     let forgetting = study.forgetting();
     let shown = limits::largest(&forgetting, limits::BARS);

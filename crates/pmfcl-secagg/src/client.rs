@@ -83,7 +83,7 @@ impl Client {
     /// A round id is used once: a client that takes part in two rounds with different sums shows the difference of the two.
     ///
     /// # Errors
-    /// When a name makes no sense, there are no random numbers, or the round is a signed one.
+    /// When a name is invalid, there are no random numbers, or the round is a signed one.
     pub fn new(
         round: &str,
         name: &str,

@@ -1,4 +1,4 @@
-//! What can go wrong in a round. The side that says so is then what it was.
+//! What can go wrong in a round. The side that reports an error is unchanged.
 
 /// What can go wrong in a round.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]

@@ -71,7 +71,7 @@
 //!
 //! # What is not
 //!
-//! - **A server that lies**, in a round without signatures. It can invent clients: with `t − 1` of its own beside one real one, the sum is the
+//! - **A server that lies**, in a round without signatures. It can invent clients: with `t − 1` of its own and one real one, the sum is the
 //!   real one's. It can also show clients different inboxes and lists of survivors; a client refuses what contradicts itself and answers once,
 //!   but does not know what others were told. A transport that knows its clients does not help: Flower's `SuperNode` authentication tells the
 //!   *server* who a client is, while clients take each other's keys from the server. See below.
@@ -89,7 +89,7 @@
 //! survivors have signed the very same one. Each client has an [`Identity`]: its own key, and the public keys of the others, *which must have
 //! come by another way than this server*. That is the paper's remedy against a server that lies: it can neither invent clients nor tell
 //! two stories, as long as fewer than `2t − n` of the `n` clients on the roster are on its side; up to a third of them for `t` above two
-//! thirds. It can still stop a round, choose who is in it, and run another: clients should take part in one round a step.
+//! thirds. It can still stop a round, choose who is in it, and run another: clients should take part in one round per step.
 //!
 //! # What is given up
 //!

@@ -63,7 +63,7 @@ impl Server {
     /// A server for one round.
     ///
     /// # Errors
-    /// When the round id makes no sense.
+    /// When the round id is invalid.
     pub fn new(round: &str, params: Params) -> Result<Self> {
         Ok(Self {
             params,

@@ -156,7 +156,7 @@ impl<'a> Reader<'a> {
     pub(crate) fn text(&mut self) -> Result<&'a str> {
         let [length] = self.array()?;
         let text = std::str::from_utf8(self.take(usize::from(length))?).ok();
-        text.filter(|t| is_name(t)).ok_or_else(|| self.kind.wrong("a name makes no sense"))
+        text.filter(|t| is_name(t)).ok_or_else(|| self.kind.wrong("a name is invalid"))
     }
 
     /// Places on the roster, in ascending order.

@@ -51,7 +51,7 @@ fn before_answers() -> (Vec<Client>, Server, Vec<u8>) {
 
 #[test]
 fn a_masked_input_alone_is_uniform() {
-    // One design of many columns, an input of zeros but for n: 80,601 numbers, all but one the same in the clear.
+    // One design of many columns, an input of zeros except for n: 80,601 numbers, all but one the same in the clear.
     let params = Params::new(2, 3, 400, 1).unwrap();
     let mut all = clients(3, params, 23);
     let mut server = shared(params, &mut all, &[Gone::Never; 3]).unwrap();

@@ -1,8 +1,8 @@
-//! Files that commands write: their names must fit what is in them, and they appear when they are whole.
+//! Files that commands write: the ending of the name must fit the content, and a file appears when it is complete.
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 use clap::builder::{PathBufValueParser, TypedValueParser};
 
 /// A file name on the command line that must have one of these endings; any other is wrong usage.
@@ -41,11 +41,20 @@ impl Draft {
     /// When the file cannot be written.
     pub fn new(path: &Path) -> Result<Self> {
         let directory = path.parent().filter(|p| !p.as_os_str().is_empty());
+        let directory = directory.unwrap_or(Path::new("."));
+        if !directory.is_dir() {
+            bail!(
+                "{}: there is no directory {}; create it first",
+                refusal(path),
+                directory.display()
+            );
+        }
         let mut builder = tempfile::Builder::new();
         // The rights any new file has.
         #[cfg(unix)]
         builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-        let file = builder.tempfile_in(directory.unwrap_or(Path::new(".")));
+        // The kind alone: the name of the temporary file means nothing to the reader.
+        let file = builder.tempfile_in(directory).map_err(|e| std::io::Error::from(e.kind()));
         Ok(Self { file: file.with_context(|| refusal(path))?, path: path.to_path_buf() })
     }
 
@@ -72,7 +81,7 @@ fn refusal(path: &Path) -> String {
     format!("{}: cannot be written", path.display())
 }
 
-/// Writes a file so that it is there wholly or not at all.
+/// Writes a file so that it is there completely or not at all.
 ///
 /// # Errors
 /// When the file cannot be written.

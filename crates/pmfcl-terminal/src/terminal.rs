@@ -62,7 +62,7 @@ pub fn print(text: &str) -> Result<()> {
     Ok(())
 }
 
-/// Whether an error only means that the reader of stdout has seen enough.
+/// Whether an error only means that the reader of stdout has closed it.
 pub fn closed_pipe(error: &anyhow::Error) -> bool {
     error
         .chain()
@@ -82,7 +82,7 @@ pub fn answer(document: &serde_json::Value, words: &str) -> Result<()> {
     }
 }
 
-/// Prints text for people on stdout; names from data cannot steer the terminal.
+/// Prints text for people on stdout; names from data cannot control the terminal.
 ///
 /// # Errors
 /// When stdout cannot be written.
@@ -93,15 +93,16 @@ pub fn print_text(text: &str) -> Result<()> {
 /// Text with control characters and those that change the direction of writing as escapes, except line breaks, tabs and our
 /// own bold.
 fn escaped(text: &str) -> String {
-    let steers = |c: char| {
+    let controls = |c: char| {
         (c.is_control() && !matches!(c, '\n' | '\t'))
             || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
     };
-    if !text.contains(steers) {
+    if !text.contains(controls) {
         return text.to_owned();
     }
     let plain = |part: &str| -> String {
-        let one = |c: char| if steers(c) { c.escape_unicode().to_string() } else { c.to_string() };
+        let one =
+            |c: char| if controls(c) { c.escape_unicode().to_string() } else { c.to_string() };
         part.chars().map(one).collect()
     };
     // What `bold` writes is ours.
@@ -121,7 +122,7 @@ pub fn bold(text: &str) -> String {
     if plain { text.to_owned() } else { format!("{BOLD}{text}{PLAIN}") }
 }
 
-/// Ends a program: exit code 0 when it is done, 1 with a message on stderr when the data or the model is at fault.
+/// Ends a program: exit code 0 on success, 1 with a message on stderr on an error in the data or the model.
 pub fn exit(done: Result<()>) -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -257,7 +258,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_cannot_steer_the_terminal() {
+    fn names_cannot_control_the_terminal() {
         let name = "a\x1b[2Jb\u{202e}c\r";
         assert_eq!(escaped(name), "a\\u{1b}[2Jb\\u{202e}c\\u{d}");
         let ours = format!("{BOLD}model{PLAIN}\n\tx é\n");

@@ -1,4 +1,4 @@
-"""The server: a strategy of one round a step, and an app around it."""
+"""The server: a strategy of one round per step, and an app around it."""
 
 import math
 import time
@@ -14,7 +14,7 @@ from .records import AGREEMENT, ARRAYS, CONFIG, METRICS, PARAMETERS, log, packed
 
 
 class PmfStrategy(Strategy):
-    """One round a step; after each the model is that of pooling all rows of all clients that have answered so far.
+    """One round per step; after each the model is that of pooling all rows of all clients that have answered so far.
 
     Parameters
     ----------

@@ -381,7 +381,7 @@ fn numbers_as_categories_go_by_their_value() {
         row[0].push_str(".0");
     }
     place.put("b.csv", table.csv());
-    let made = "--target rentals --ridge 0.01 --categories holiday,workingday";
+    let made = "--target rentals --ridge 0.01 --as-category holiday,workingday";
     for basis in ["linear", "poly:2"] {
         let mut shown = Vec::new();
         for file in ["a.csv", "a.parquet", "b.csv"] {

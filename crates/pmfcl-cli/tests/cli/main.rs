@@ -8,6 +8,7 @@ mod memory;
 mod program;
 mod refusals;
 mod register;
+mod snapshots;
 mod tables;
 mod writers;
 

@@ -1,4 +1,4 @@
-//! Rows are let go as they are read: a file may be far larger than the memory there is.
+//! Rows are discarded as they are read: a file may be far larger than the memory there is.
 
 #![cfg(target_os = "linux")]
 

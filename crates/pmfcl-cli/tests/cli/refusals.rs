@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use crate::program::{Draw, Place, Run, Table};
 
 /// A model `m.pmf` of two tasks `a` and `b`: numbers `x` and `z`, a text `k`, the target `y`.
-fn made() -> Place {
+pub(crate) fn made() -> Place {
     let place = Place::new();
     for (name, seed) in [("a", 1), ("b", 2)] {
         place.put(&format!("{name}.csv"), table(seed).csv());
@@ -18,7 +18,7 @@ fn made() -> Place {
     place
 }
 
-fn table(seed: u64) -> Table {
+pub(crate) fn table(seed: u64) -> Table {
     let mut draw = Draw(seed);
     let mut table = Table::new(&["x", "k", "z", "y"]);
     for _ in 0..40 {
@@ -31,7 +31,7 @@ fn table(seed: u64) -> Table {
 }
 
 /// The table with another value in one cell.
-fn with(row: usize, column: &str, value: &str) -> String {
+pub(crate) fn with(row: usize, column: &str, value: &str) -> String {
     let mut table = table(3);
     let at = table.at(column);
     value.clone_into(&mut table.rows[row][at]);
@@ -435,7 +435,7 @@ fn models_that_cannot_be_merged() {
         ("--target x --ridge 0.01", "target"),
         ("--target k", "loss"),
         ("--target y --ridge 0.01 --exclude z", "'z'"),
-        ("--target y --ridge 0.01 --categories z", "'z'"),
+        ("--target y --ridge 0.01 --as-category z", "'z'"),
         ("--target y --ridge 0.01 --memory compact", "memory"),
         ("--target y --ridge 0.5", "ridge"),
         ("--target y --ridge 0.01 --prefer equal", "prefer"),

@@ -174,7 +174,7 @@ fn tasks_learned_between_two_commits_stay() {
         }
     });
     drop(register);
-    println!("{learned} tasks were learned beside the server, {too_late} commits came too late");
+    println!("{learned} tasks were learned while the server ran, {too_late} commits came too late");
     assert_eq!(names(&place), acknowledged);
     place.ok("verify joint.pmf");
 }

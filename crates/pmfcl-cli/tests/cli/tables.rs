@@ -363,7 +363,7 @@ fn the_index_of_a_pandas_table_is_no_feature() {
         ("--target customer --features x", &["x"]),
         ("--target customer", &["x", "k=p", "k=q"]),
         ("--target x --exclude k --task-column customer", &[]),
-        ("--target x --exclude k --categories customer", &["customer=0"]),
+        ("--target x --exclude k --as-category customer", &["customer=0"]),
     ] {
         place.put("once.parquet", parquet(&of_pandas("customer", r#""customer""#, 3)));
         let run = place.run(&format!("learn named.pmf once.parquet {flags}"));
@@ -424,12 +424,12 @@ fn numbers_with_a_comma_are_no_text() {
     // Columns that are not used do not matter, and categories that are named as such are taken as they are.
     place.put("three.csv", "x;w;y\n1;0,5;1\n2;1,5;2\n3;0,5;4\n");
     place.ok("learn without.pmf three.csv --target y --exclude w");
-    place.ok("learn with.pmf three.csv --target y --categories w");
+    place.ok("learn with.pmf three.csv --target y --as-category w");
     assert_eq!(features(&place, "with.pmf"), ["x", "w=0,5", "w=1,5"]);
     place.put("four.csv", "x;w;y\n1;2,5;1\n2;1,5;2\n");
     place.ok("learn with.pmf four.csv");
     place.put("five.csv", "x;k\n1;1,2\n2;3,4\n3;1,2\n");
-    place.ok("learn classes.pmf five.csv --target k --categories k");
+    place.ok("learn classes.pmf five.csv --target k --as-category k");
     place.put("six.csv", "x;k\n1;1,2\n2;5,6\n");
     place.ok("learn classes.pmf six.csv");
     place.ok("score classes.pmf six.csv");

@@ -73,7 +73,7 @@ pub fn tables(arena: &Arena, rules: &Rules, results: &[Result]) -> pmfcl::Result
          one training row in five, held out.",
         rules.epochs, rules.batch, rules.buffer, rules.seed
     ));
-    main.note("Newest task: right after learning it, the mean over tasks. Bytes kept: between tasks, beside the parameters.");
+    main.note("Newest task: right after learning it, the mean over tasks. Bytes kept: between tasks, without the parameters.");
     forgetting.note(
         "Positive forgetting is worse, positive transfer better, whichever way the measure runs.",
     );

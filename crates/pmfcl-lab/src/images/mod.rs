@@ -1,8 +1,8 @@
 //! Streams of images by the protocol of the DER paper (Buzzega et al. 2020), its printed table, and who runs in it.
 //!
 //! [`Images`] are read once; a [`Stream`] shows them task by task through permutations, rotations or a choice of
-//! classes, without a copy. A [`Student`] follows a stream and leaves a [`Run`]; [`race`] lets several [`Entry`]s run
-//! side by side, and [`tables`] sets what they reached beside what was [`published`].
+//! classes, without a copy. A [`Student`] follows a stream and leaves a [`Run`]; [`run_all`] lets several [`Entry`]s run
+//! side by side, and [`tables`] compares what they reached with what was [`published`].
 
 mod entrants;
 mod exact;
@@ -17,7 +17,7 @@ pub use entrants::{entries, wanted};
 pub use exact::Exact;
 pub use read::{Images, Pixels};
 pub use report::tables;
-pub use run::{Entry, Finish, Run, Student, follow, race};
+pub use run::{Entry, Finish, Run, Student, follow, run_all};
 pub use stream::{Benchmark, Stage, Stream};
 
 /// What can go wrong.

@@ -1,4 +1,4 @@
-//! What was reached beside what was published, as tables.
+//! What was reached next to what was published, as tables.
 
 use super::published::accuracy;
 use super::{Finish, Run, Stream};
@@ -36,7 +36,7 @@ fn dash() -> String {
 }
 
 /// Reached, printed and the difference, in percent.
-fn beside(reached: Option<f64>, printed: Option<f64>) -> [String; 3] {
+fn compared(reached: Option<f64>, printed: Option<f64>) -> [String; 3] {
     let show = |v: Option<f64>, form: &dyn Fn(f64) -> String| v.map_or_else(dash, form);
     let gap = reached.zip(printed).map(|(a, b)| 100.0 * a - b);
     [
@@ -70,13 +70,13 @@ fn reached(stream: &Stream, finishes: &[Finish], others: &[Vec<Finish>]) -> Tabl
         };
         let (mean, deviation) = over_seeds(&again().map(Run::accuracy).collect::<Vec<_>>());
         let mut cells = vec![finish.label.clone()];
-        cells.extend(beside(Some(mean), printed.map(|p| p.0)));
+        cells.extend(compared(Some(mean), printed.map(|p| p.0)));
         if !others.is_empty() {
             cells.insert(2, deviation.map_or_else(dash, percent));
         }
         if splits {
             let within: Vec<f64> = again().filter_map(Run::within).collect();
-            cells.extend(beside(Some(over_seeds(&within).0), printed.and_then(|p| p.1)));
+            cells.extend(compared(Some(over_seeds(&within).0), printed.and_then(|p| p.1)));
         }
         cells.extend([run.kept.bytes.to_string(), format!("{:.1}", run.seconds)]);
         table.row(cells);
@@ -116,7 +116,7 @@ fn reached(stream: &Stream, finishes: &[Finish], others: &[Vec<Finish>]) -> Tabl
 fn memory(stream: &Stream, finishes: &[Finish]) -> Table {
     let columns =
         ["method", "bytes", "numbers", "as 8-bit images", "as 32-bit images", "images among them"];
-    let mut table = Table::new("Kept between tasks, beside the parameters", &columns);
+    let mut table = Table::new("Kept between tasks, without the parameters", &columns);
     let pixels = stream.width;
     for finish in finishes {
         if let Ok(Run { kept, .. }) = &finish.run {

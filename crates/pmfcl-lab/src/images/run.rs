@@ -241,7 +241,7 @@ pub struct Finish {
 
 /// Lets entries run, one on each thread at a time, then those that need all threads; they come back in the order they were
 /// given.
-pub fn race(
+pub fn run_all(
     stream: &Stream,
     entries: Vec<Entry>,
     threads: usize,
@@ -289,7 +289,7 @@ mod tests {
     fn finishes(stream: &Stream, names: &[&str], threads: usize) -> Vec<Finish> {
         let names: Vec<String> = names.iter().map(|&n| n.to_owned()).collect();
         let all = wanted(entries(stream.benchmark), &names).unwrap();
-        race(stream, all, threads, &|_| ())
+        run_all(stream, all, threads, &|_| ())
     }
 
     #[test]
@@ -356,7 +356,7 @@ mod tests {
         let lost = Entry::new("lost", "lost", |s, note| follow(s, &mut Lost, false, note));
         let mut all = wanted(entries(Benchmark::Split), &["sgd".to_owned()]).unwrap();
         all.insert(0, lost);
-        let finishes = race(&stream, all, 2, &|_| ());
+        let finishes = run_all(&stream, all, 2, &|_| ());
         assert!(matches!(finishes[0].run, Err(Error::Diverged { task: 5, .. })));
         let text = tables(&stream, &finishes, &[]).unwrap()[0].text();
         assert!(text.contains("lost diverged") && text.contains("SGD"), "{text}");

@@ -71,7 +71,7 @@ pub(super) fn protocol(outcome: &Outcome) -> Vec<String> {
         format!(
             "Federated: {CLIENTS} clients whose parameters lie {APART} apart (each coordinate, standard deviation) and drift \
              together ({}); {LATE} of them join at step {}; {} % are absent from a step and send what they missed when they are \
-             back; all are there in the last step. FedAvg: {ROUNDS} rounds a step, best rate of the same list ({} on the step's \
+             back; all are there in the last step. FedAvg: {ROUNDS} rounds per step, best rate of the same list ({} on the step's \
              rows, {} where clients keep all rows).",
             outcome.federated.federation.setting.words(),
             JOIN + 1,

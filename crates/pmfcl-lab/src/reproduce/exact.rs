@@ -74,7 +74,7 @@ impl Method for Exact {
         linear_outputs(&self.theta, x)
     }
 
-    /// Joint training keeps every row; the last task's rows are let go with the next.
+    /// Joint training keeps every row; the last task's rows are discarded with the next.
     fn kept(&self) -> Kept {
         match self.keep {
             Keep::Last => Kept::default(),

@@ -77,7 +77,7 @@ pub struct Look {
 pub struct Arguments {
     /// Learning rate; 0 where there is none.
     pub rate: f64,
-    /// What the method has beside it, see [`Who::strength`]; 0 where there is nothing.
+    /// The method's other parameter, see [`Who::strength`]; 0 where there is nothing.
     pub strength: f64,
 }
 

@@ -352,7 +352,7 @@ fn arguments(studies: &[Study]) -> Table {
         };
         table.row(std::iter::once(who.name().to_owned()).chain(studies.iter().map(cell)));
     }
-    table.note("The learning rate first, then what the method has beside it. All that was tried: tuning.csv.");
+    table.note("The learning rate first, then the method's other parameter. All that was tried: tuning.csv.");
     table
 }
 
@@ -390,7 +390,7 @@ fn cost_table(study: &Study, seconds: &[Seconds]) -> Table {
             time.map_or_else(String::new, |t| milliseconds(t.best)),
         ]);
     }
-    table.note("Kept between tasks beside the parameters, at most. Time for learning all tasks, one thread.");
+    table.note("Kept between tasks without the parameters, at most. Time for learning all tasks, one thread.");
     table
 }
 

@@ -147,7 +147,7 @@ fn distance(theta: &[f64], optimum: &[f64]) -> f64 {
 }
 
 impl Track {
-    /// One number a task.
+    /// One number per task.
     pub fn curve(&self, measure: Measure, rows: &[usize]) -> Vec<f64> {
         let weighed = |table: &[Vec<f64>]| -> Vec<f64> {
             (0..rows.len())

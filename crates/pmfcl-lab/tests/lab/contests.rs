@@ -50,7 +50,7 @@ fn a_table_of_numbers_becomes_a_contest() {
         assert!(place.path(&format!("out/{name}")).is_file(), "{name}");
     }
     assert_eq!(place.text("out/stream.csv").lines().count(), 4);
-    // The same bits whatever the threads, but for the times.
+    // The same bits whatever the threads, except for the times.
     let again: Value = serde_json::from_str(&place.ok(&format!("{run} --threads 1"))).unwrap();
     assert_eq!(answer["tables"][1], again["tables"][1]);
 }

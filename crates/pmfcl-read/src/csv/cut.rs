@@ -96,7 +96,7 @@ impl Cutter {
         while !self.ended && (self.rest.len() < want || self.skip > 0) {
             let missing = want.saturating_sub(self.rest.len()).max(4096);
             let n = self.flow.fill(&mut self.rest, missing);
-            let n = n.map_err(|source| ReadError::Io { file: self.file(), source })?;
+            let n = n.map_err(|error| ReadError::Io { file: self.file(), error })?;
             self.ended = n < missing;
             let header = self.skip.min(self.rest.len());
             self.rest.drain(..header);

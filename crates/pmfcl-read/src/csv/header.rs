@@ -14,7 +14,7 @@ const SAMPLE_RECORDS: usize = 1000;
 /// No record may be longer than this many MB.
 pub(super) const LONGEST: usize = 64;
 
-/// What the start of the file tells.
+/// What was found at the start of the file.
 pub(super) struct Header {
     pub(super) fields: Vec<Field>,
     /// For each column the first of its numbers with a comma, if it is a column of such.
@@ -33,7 +33,7 @@ pub(super) fn read(
     options: &Options,
     delimiter: Option<u8>,
 ) -> Result<(Header, Spring), ReadError> {
-    let io = |source| ReadError::Io { file: file.into(), source };
+    let io = |error| ReadError::Io { file: file.into(), error };
     let (raw, store) = match opened {
         Opened::Store(store) => (Box::new(store.reader(0)) as Box<_>, Some(store)),
         Opened::Pipe(raw) => (raw, None),

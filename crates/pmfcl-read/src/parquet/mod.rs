@@ -33,7 +33,7 @@ const FORMAT: &str = "Parquet";
 /// Opens a Parquet file by its footer.
 pub(crate) fn open(file: &str, store: Store, options: &Options) -> Result<Contents, ReadError> {
     let damaged = |what: String| ReadError::Damaged { file: file.into(), format: FORMAT, what };
-    let io = |source| ReadError::Io { file: file.into(), source };
+    let io = |error| ReadError::Io { file: file.into(), error };
     let len = store.len();
     let start = store.start().map_err(io)?;
     if start.starts_with(b"PARE") {

@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result, bail};
 use clap::Args;
 use pmfcl::{Basis, Labels};
 use pmfcl_baselines::Targets;
-use pmfcl_ingest::{Gathered, GatheredTargets, Wish, gather};
+use pmfcl_ingest::{ColumnSelection, Gathered, GatheredTargets, gather};
 use pmfcl_lab::contest::{Arena, Entrant, Goal, Rows, Rules, hold, lines, tables};
 use pmfcl_plot::{Axis, Lines, Series, Size, Theme, png};
 use pmfcl_terminal::{Progress, Reading, Table, expand, grouped, note, note_index, write};
@@ -118,14 +118,14 @@ impl Contest {
             paths.extend(expand(argument)?);
         }
         let files = self.reading.files(paths)?;
-        let wish = Wish {
+        let selection = ColumnSelection {
             targets: self.target.clone(),
             exclude: self.exclude.clone(),
             reserved: [&self.task_column].into_iter().chain(&self.split_column).cloned().collect(),
-            ..Wish::default()
+            ..ColumnSelection::default()
         };
         let progress = Progress::over(&files, "reading");
-        let all = gather(&files, &wish, self.classes, &|step| progress.step(step))?;
+        let all = gather(&files, &selection, self.classes, &|step| progress.step(step))?;
         note_index(&all.index);
         drop(progress);
         if all.dropped > 0 {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::Args;
-use pmfcl_lab::images::{Benchmark, Images, Stream, entries, race, tables, wanted};
+use pmfcl_lab::images::{Benchmark, Images, Stream, entries, run_all, tables, wanted};
 use pmfcl_terminal::{Table, note};
 
 /// One image in this many for a quick look.
@@ -38,12 +38,12 @@ impl Digits {
         let stream = |seed| Stream::new(&images, benchmark, seed, thin);
         note(&format!("{}: {} methods on {threads} threads", benchmark.title(), entrants.len()));
         let first = stream(self.seed);
-        let finishes = race(&first, entrants, threads, &note);
+        let finishes = run_all(&first, entrants, threads, &note);
         let mut others = Vec::new();
         for seed in self.seed + 1..self.seed + self.runs.max(1) {
             entrants = wanted(entries(benchmark), &self.methods)?;
             note(&format!("seed {seed}"));
-            others.push(race(&stream(seed), entrants, threads, &note));
+            others.push(run_all(&stream(seed), entrants, threads, &note));
         }
         Ok(tables(&first, &finishes, &others)?)
     }

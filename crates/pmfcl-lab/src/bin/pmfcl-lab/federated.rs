@@ -1,4 +1,4 @@
-//! `pmfcl-lab federated`: many clients, one model, in one process, beside pooled training and the usual ways.
+//! `pmfcl-lab federated`: many clients, one model, in one process, compared with pooled training and the usual ways.
 
 mod compare;
 mod private;
@@ -14,7 +14,7 @@ use pmfcl::federated::{ClientStep, Rules, Server, Update};
 use pmfcl::private::Scaled;
 use pmfcl::problem::{Agreement, Exactness};
 use pmfcl::{Basis, ClassList, Design, Learner, Problem, Ridge, Rows, Settings};
-use pmfcl_ingest::{Wish, gather};
+use pmfcl_ingest::{ColumnSelection, gather};
 use pmfcl_plot::{Axis, Lines, Series, Size, Theme, png};
 use serde_json::json;
 
@@ -180,16 +180,16 @@ impl Federated {
         let files = self.reading.files(paths)?;
         let reserved =
             [&self.client_column].into_iter().chain(&self.task_column).chain(&self.split_column);
-        let wish = Wish {
+        let selection = ColumnSelection {
             targets: self.target.clone(),
             exclude: self.exclude.clone(),
             reserved: reserved.cloned().collect(),
-            ..Wish::default()
+            ..ColumnSelection::default()
         };
         let progress = Progress::over(&files, "reading");
         let of_classes = |loss: &String| Problem::parse(loss, None).map(|p| p.predicts_classes());
         let classes = self.classes || self.loss.as_ref().map(of_classes).transpose()? == Some(true);
-        let all = gather(&files, &wish, classes, &|step| progress.step(step))?;
+        let all = gather(&files, &selection, classes, &|step| progress.step(step))?;
         note_index(&all.index);
         drop(progress);
         if all.dropped > 0 {

@@ -13,7 +13,7 @@ const PEER: &str = include_str!("../../../../../bench/reading.py");
 const ROWS: usize = 1_000_000;
 const COLUMNS: usize = 64;
 
-/// The program `pmfcl`, which is built beside this one.
+/// The program `pmfcl`, which is built next to this one.
 fn product() -> Result<PathBuf> {
     let name = format!("pmfcl{}", std::env::consts::EXE_SUFFIX);
     let path = std::env::current_exe()?.with_file_name(name);

@@ -217,7 +217,7 @@ pub(super) fn federated_errors(study: &FederatedStudy) -> Finding {
             (false, _) => Verdict::Fails,
         },
         text: format!(
-            "Test error at the end: merged {}, FedAvg ({ROUNDS} rounds a step) {}, FedAvg whose clients keep every row {}, \
+            "Test error at the end: merged {}, FedAvg ({ROUNDS} rounds per step) {}, FedAvg whose clients keep every row {}, \
              local models {}. On a client's own tasks its local model has {}: one model for all is not the best for each. Sent \
              to the server: {} kB merged, {} kB by FedAvg.",
             four(merged),

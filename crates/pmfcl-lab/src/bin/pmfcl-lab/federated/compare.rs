@@ -1,4 +1,4 @@
-//! What is said of the rivals beside the numbers.
+//! The notes on the other methods, under their numbers.
 
 use super::Line;
 use super::rates::Search;
