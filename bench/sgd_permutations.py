@@ -1,4 +1,4 @@
-"""SGD on permuted digits in NumPy: a second implementation of the rules `pmfcl bench pmnist --methods sgd` follows.
+"""SGD on permuted digits in NumPy: a second implementation of the rules `pmfcl-lab bench pmnist --methods sgd` follows.
 
     python bench/sgd_permutations.py mnist.parquet [SEEDS]
 

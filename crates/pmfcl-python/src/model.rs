@@ -77,10 +77,8 @@ pub(crate) fn problem_of(
     classes: Option<Vec<String>>,
 ) -> PyResult<Problem> {
     let of_classes = classes.is_some();
-    let list = classes.map(|names| match names.is_empty() {
-        true => ClassList::Open,
-        false => ClassList::Fixed(names),
-    });
+    let list = classes
+        .map(|names| if names.is_empty() { ClassList::Open } else { ClassList::Fixed(names) });
     let mut problem = Problem::parse(loss, list).map_err(|e| about("loss", &e))?;
     if problem.predicts_classes() && !of_classes {
         return Err(PyValueError::new_err(format!(

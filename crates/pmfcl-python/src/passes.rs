@@ -65,6 +65,10 @@ impl<'a> InterruptiblePasses<'a> {
         Ok(Self { context, rows, whole: InMemory::new(context, rows)?, raised: None })
     }
 
+    #[expect(
+        clippy::redundant_closure_for_method_calls,
+        reason = "the method alone does not hold for every lifetime of the lock"
+    )]
     fn check_signals(&mut self) -> Result<(), Error> {
         Python::attach(|py| py.check_signals()).map_err(|raised| {
             self.raised = Some(raised);

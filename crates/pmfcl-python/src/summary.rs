@@ -63,9 +63,7 @@ impl PySummary {
             ..Settings::default()
         };
         let rows = task_rows(&x, &y, &weights)?;
-        let summary = outside(py, || {
-            summarized(&settings, rows).map_err(|failure| failure.raised_unnamed())
-        })?;
+        let summary = outside(py, || summarized(&settings, rows).map_err(Failure::raised_unnamed))?;
         Ok(Self { summary })
     }
 

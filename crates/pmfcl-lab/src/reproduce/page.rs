@@ -43,8 +43,8 @@ pub(super) fn html(outcome: &Outcome, findings: &[Finding], figures: &[Figure]) 
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <meta name=\"color-scheme\" content=\"light dark\">\n\
          <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; img-src data:\">\n\
-         <link rel=\"icon\" href=\"data:,\">\n<title>pmfcl reproduce</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n\
-         <header>\n<p class=\"kicker\">pmfcl reproduce</p>\n<h1>The paper's experiments, run again</h1>\n\
+         <link rel=\"icon\" href=\"data:,\">\n<title>pmfcl-lab reproduce</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n\
+         <header>\n<p class=\"kicker\">pmfcl-lab reproduce</p>\n<h1>The paper's experiments, run again</h1>\n\
          <p class=\"lead\">{}</p>\n<nav aria-label=\"Sections\">{links}</nav>\n</header>\n<main>\n{body}</main>\n</body>\n</html>\n",
         Escaped(&lead),
     )

@@ -1,4 +1,4 @@
-//! `pmfcl federated`: equal to pooled training, whoever is absent; the document and the files it writes.
+//! `pmfcl-lab federated`: equal to pooled training, whoever is absent; the document and the files it writes.
 
 use crate::program::Place;
 use serde_json::Value;
