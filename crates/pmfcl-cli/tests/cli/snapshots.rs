@@ -91,7 +91,7 @@ fn help_of_the_program() {
     assert_snapshot!(help(""), @r"
     The pmfcl command line.
 
-    Usage: pmfcl-old [OPTIONS] <COMMAND>
+    Usage: pmfcl [OPTIONS] <COMMAND>
 
     Commands:
       learn        Learn data files, each as a task. Creates MODEL if there is none
@@ -133,7 +133,7 @@ fn help_of_learn() {
     assert_snapshot!(help("learn"), @r#"
     Learn data files, each as a task. Creates MODEL if there is none
 
-    Usage: pmfcl-old learn [OPTIONS] <MODEL> <DATA>...
+    Usage: pmfcl learn [OPTIONS] <MODEL> <DATA>...
 
     Arguments:
       <MODEL>
@@ -259,7 +259,7 @@ fn help_of_predict() {
     assert_snapshot!(help("predict"), @r#"
     Predict the rows of data files: one row out for each row in, in their order
 
-    Usage: pmfcl-old predict [OPTIONS] <MODEL> <DATA>...
+    Usage: pmfcl predict [OPTIONS] <MODEL> <DATA>...
 
     Arguments:
       <MODEL>
@@ -329,7 +329,7 @@ fn help_of_score() {
     assert_snapshot!(help("score"), @r#"
     Score a model on data files: mse and r2, or accuracy and log-loss
 
-    Usage: pmfcl-old score [OPTIONS] <MODEL> <DATA>...
+    Usage: pmfcl score [OPTIONS] <MODEL> <DATA>...
 
     Arguments:
       <MODEL>
@@ -392,7 +392,7 @@ fn help_of_show() {
     assert_snapshot!(help("show"), @r"
     Show a model: settings, size, tasks with loss, forgetting and bound
 
-    Usage: pmfcl-old show [OPTIONS] <MODEL>
+    Usage: pmfcl show [OPTIONS] <MODEL>
 
     Arguments:
       <MODEL>  The model file
@@ -416,7 +416,7 @@ fn help_of_report() {
     assert_snapshot!(help("report"), @r"
     Write one HTML page that shows what was learned, forgotten and traded off
 
-    Usage: pmfcl-old report [OPTIONS] <MODEL>
+    Usage: pmfcl report [OPTIONS] <MODEL>
 
     Arguments:
       <MODEL>  The model file
@@ -438,7 +438,7 @@ fn help_of_front() {
     assert_snapshot!(help("front"), @r"
     Draw the Pareto front of two tasks, or of two groups of tasks
 
-    Usage: pmfcl-old front [OPTIONS] <MODEL> <A> [B]
+    Usage: pmfcl front [OPTIONS] <MODEL> <A> [B]
 
     Arguments:
       <MODEL>  The model file
@@ -465,7 +465,7 @@ fn help_of_prefer() {
     assert_snapshot!(help("prefer"), @r"
     Change the weights of the tasks, without their data
 
-    Usage: pmfcl-old prefer [OPTIONS] <MODEL> [TASK=WEIGHT]...
+    Usage: pmfcl prefer [OPTIONS] <MODEL> [TASK=WEIGHT]...
 
     Arguments:
       <MODEL>           The model file
@@ -499,7 +499,7 @@ fn help_of_set() {
     assert_snapshot!(help("set"), @r"
     Change a setting of a model, without its data
 
-    Usage: pmfcl-old set [OPTIONS] --ridge <X|auto> <MODEL>
+    Usage: pmfcl set [OPTIONS] --ridge <X|auto> <MODEL>
 
     Arguments:
       <MODEL>  The model file
@@ -523,7 +523,7 @@ fn help_of_unlearn() {
     assert_snapshot!(help("unlearn"), @r#"
     Remove a task exactly, as if it had never been learned
 
-    Usage: pmfcl-old unlearn [OPTIONS] <MODEL> <TASK>
+    Usage: pmfcl unlearn [OPTIONS] <MODEL> <TASK>
 
     Arguments:
       <MODEL>
@@ -584,7 +584,7 @@ fn help_of_merge() {
     assert_snapshot!(help("merge"), @r"
     Merge models that were made with the same settings into a new one
 
-    Usage: pmfcl-old merge [OPTIONS] <OUT> <MODELS>...
+    Usage: pmfcl merge [OPTIONS] <OUT> <MODELS>...
 
     Arguments:
       <OUT>        The new model file
@@ -608,7 +608,7 @@ fn help_of_export() {
     assert_snapshot!(help("export"), @r"
     Export a model as ONNX, safetensors or JSON
 
-    Usage: pmfcl-old export [OPTIONS] --output <FILE> <MODEL>
+    Usage: pmfcl export [OPTIONS] --output <FILE> <MODEL>
 
     Arguments:
       <MODEL>  The model file
@@ -632,7 +632,7 @@ fn help_of_verify() {
     assert_snapshot!(help("verify"), @r"
     Check every byte and invariant of a model file. Exit code 0 means that no error was found
 
-    Usage: pmfcl-old verify [OPTIONS] <MODEL>
+    Usage: pmfcl verify [OPTIONS] <MODEL>
 
     Arguments:
       <MODEL>  The model file
@@ -653,7 +653,7 @@ fn help_of_demo() {
     assert_snapshot!(help("demo"), @r"
     Learn two years of bike rentals quarter by quarter, and see what is not forgotten
 
-    Usage: pmfcl-old demo [OPTIONS]
+    Usage: pmfcl demo [OPTIONS]
 
     Options:
           --json       Print one JSON document on stdout instead of tables
@@ -672,7 +672,7 @@ fn help_of_completions() {
     assert_snapshot!(help("completions"), @r"
     Print a completion script for a shell
 
-    Usage: pmfcl-old completions [OPTIONS] <SHELL>
+    Usage: pmfcl completions [OPTIONS] <SHELL>
 
     Arguments:
       <SHELL>  bash, elvish, fish, powershell or zsh [possible values: bash, elvish, fish, powershell,
@@ -694,7 +694,7 @@ fn help_of_man() {
     assert_snapshot!(help("man"), @r"
     Print the manual page, or write one for every command
 
-    Usage: pmfcl-old man [OPTIONS]
+    Usage: pmfcl man [OPTIONS]
 
     Options:
           --dir <DIR>  Write all pages into this directory
@@ -877,10 +877,10 @@ fn errors_of_files() {
     exit code 1
     error: text.pmf: this is not a pmfcl model (no SQLite database)
     ");
-    assert_snapshot!(error(&place, "predict m.pmf c.csv -o no/such.csv", &[]), @r#"
+    assert_snapshot!(error(&place, "predict m.pmf c.csv -o no/such.csv", &[]), @r"
     exit code 1
     error: no/such.csv: cannot be written: there is no directory no; create it first
-    "#);
+    ");
     assert_snapshot!(error(&place, "merge m.pmf m.pmf", &[]), @r"
     exit code 1
     error: m.pmf: there is a file of that name already; choose another name or remove it first
@@ -1017,7 +1017,7 @@ fn errors_of_settings() {
 
       tip: a similar argument exists: '--as-category'
 
-    Usage: pmfcl-old learn --as-category <COLS> <MODEL> <DATA>...
+    Usage: pmfcl learn --as-category <COLS> <MODEL> <DATA>...
 
     For more information, try '--help'.
     ");
@@ -1027,7 +1027,7 @@ fn errors_of_settings() {
 
       tip: a similar subcommand exists: 'learn'
 
-    Usage: pmfcl-old [OPTIONS] <COMMAND>
+    Usage: pmfcl [OPTIONS] <COMMAND>
 
     For more information, try '--help'.
     ");
