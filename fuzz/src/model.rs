@@ -320,13 +320,16 @@ fn seal(connection: &Connection) -> rusqlite::Result<()> {
             summaries.push((row.get(0)?, row.get(1)?));
         }
     }
+    let layout: i64 = connection.query_row("PRAGMA user_version", [], |row| row.get(0))?;
     for (place, mut bytes) in summaries {
         reseal_summary(&mut bytes);
+        // Layout 1 takes the checksum at the end of a blob into the one next to it.
+        let end = if layout == 1 { bytes.len() } else { bytes.len().saturating_sub(4) };
         connection
             .execute("UPDATE summary SET bytes = ?2 WHERE place = ?1", params![place, bytes])?;
         connection.execute(
             "UPDATE task SET crc = ?2 WHERE place = ?1 AND crc IS NOT NULL",
-            params![place, crc32(&bytes)],
+            params![place, crc32(&bytes[..end])],
         )?;
     }
     let pool: Option<Vec<u8>> = connection

@@ -77,7 +77,14 @@ pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Vec<f64>> {
     Some(chunks.map(|b| f64::from_le_bytes(b.try_into().expect("eight bytes"))).collect())
 }
 
-/// The checksum of a summary's bytes.
-pub(crate) fn checksum(bytes: &[u8]) -> i64 {
-    i64::from(crc32fast::hash(bytes))
+/// The checksum of a summary's bytes that stands with its task.
+///
+/// The bytes end in their own checksum, so that of all of them is the same number for every summary, which is what the first
+/// layout keeps; without the last four bytes it is the number of this summary and no other.
+pub(crate) fn checksum(layout: Layout, bytes: &[u8]) -> i64 {
+    let own = match layout {
+        Layout::First => bytes,
+        Layout::Second => &bytes[..bytes.len().saturating_sub(4)],
+    };
+    i64::from(crc32fast::hash(own))
 }

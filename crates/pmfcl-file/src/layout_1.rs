@@ -15,7 +15,7 @@ use rusqlite::{Connection, OptionalExtension as _, Row, params};
 use serde_json::Value;
 
 use crate::error::FileError;
-use crate::layout::{self, DIGEST, MODEL, SUMMARY, TASK, VERSION};
+use crate::layout::{self, DIGEST, Layout, MODEL, SUMMARY, TASK, VERSION};
 use crate::read::{self, Answer, Values};
 use crate::seal::Checksum;
 use crate::settings::Stored;
@@ -344,13 +344,13 @@ fn migrate_tasks(path: &Path, connection: &Connection, records: &[TaskRecord]) -
                 let what = format!("the summary of task `{}`: {what}", record.name);
                 FileError::Damaged(path.to_path_buf(), what)
             };
-            if crc != Some(layout::checksum(&bytes)) {
+            if crc != Some(layout::checksum(Layout::First, &bytes)) {
                 return Err(damaged("bytes were changed"));
             }
             let task = summary(record, &bytes, moments.as_deref()).map_err(|e| damaged(&e))?;
             let bytes = task.to_bytes(Encoding::Plain);
             new.execute(params![at, bytes]).map_err(failed)?;
-            checksum = Some(layout::checksum(&bytes));
+            checksum = Some(layout::checksum(Layout::Second, &bytes));
         }
         insert.run(place, record, checksum).map_err(failed)?;
     }

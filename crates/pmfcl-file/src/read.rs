@@ -412,7 +412,7 @@ pub(crate) fn summaries(
             break;
         }
         let record = &records[expected];
-        if crc != Some(layout::checksum(&bytes)) {
+        if crc != Some(layout::checksum(layout, &bytes)) {
             let name = &record.name;
             return Err(damaged(format!("the summary of task `{name}` has changed bytes")));
         }

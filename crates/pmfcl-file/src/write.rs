@@ -167,7 +167,7 @@ fn write_tasks(connection: &Connection, learner: &Learner, first: usize) -> rusq
         {
             let bytes = with_head(task, record).to_bytes(Encoding::Plain);
             summary.execute(params![place.cast_signed() as i64, bytes])?;
-            crc = Some(layout::checksum(&bytes));
+            crc = Some(layout::checksum(Layout::Second, &bytes));
         }
         insert.run(place, record, crc)?;
     }

@@ -378,6 +378,26 @@ fn a_changed_byte_anywhere_is_found() {
 
 /// Opening does not read the summaries.
 #[test]
+fn exchanged_summaries_are_found() {
+    for loss in ["squared", "gaussian", "logistic"] {
+        let place = place();
+        let mut model = match loss {
+            "squared" => regression(Settings::default()),
+            other => classification(other, MemoryKind::Ledger),
+        };
+        learn(&mut model, "one", 1);
+        learn(&mut model, "two", 2);
+        drop(ModelFile::create(&place.path, &model).unwrap());
+        verify(&place.path).unwrap();
+        let exchanged = "UPDATE digest SET value = zeroblob(12); UPDATE summary SET place = 9 WHERE place = 0; \
+                         UPDATE summary SET place = 0 WHERE place = 1; UPDATE summary SET place = 1 WHERE place = 9";
+        rusqlite::Connection::open(&place.path).unwrap().execute_batch(exchanged).unwrap();
+        let text = verify(&place.path).unwrap_err().to_string();
+        assert!(text.contains("`one` has changed bytes"), "{loss}: {text}");
+    }
+}
+
+#[test]
 fn ten_thousand_tasks_open_at_once() {
     let place = place();
     let mut model = regression(Settings::default());

@@ -10,8 +10,8 @@
 //! | `huber`, `poisson` | values | a quadratic bound of its loss | order, merge and removal of the bounds | |
 //! | `logistic` | classes | a quadratic bound of its log-loss | the same (`one-shot`) | name all classes first |
 //!
-//! To add a loss of one row's prediction and target, implement [`Loss`](crate::loss::Loss) in a file of its own and
-//! register it in [`ROW_LOSSES`]; `CONTRIBUTING.md` has the recipe.
+//! To add a loss of one row's prediction and target, implement [`Loss`] in a file of its own and
+//! register it in `ROW_LOSSES`; `CONTRIBUTING.md` has the recipe.
 
 mod agreement;
 mod bytes;
