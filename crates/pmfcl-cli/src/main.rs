@@ -28,7 +28,6 @@ use pmfcl_terminal::{Verbosity, exit, set_verbosity};
 #[command(
     name = "pmfcl",
     version,
-    about,
     max_term_width = 100,
     after_help = "Start with:
   pmfcl learn sales.pmf 2024-*.csv --target revenue

@@ -89,7 +89,8 @@ fn numbers_are_rounded_in_their_place() {
 #[test]
 fn help_of_the_program() {
     assert_snapshot!(help(""), @r"
-    The pmfcl command line.
+    Continual learning that equals joint training: learn files one after the other, keep summaries
+    instead of rows
 
     Usage: pmfcl [OPTIONS] <COMMAND>
 

@@ -17,7 +17,6 @@ use pmfcl_terminal::{Verbosity, exit, set_verbosity};
 #[command(
     name = "pmfcl-lab",
     version,
-    about,
     max_term_width = 100,
     after_help = "Exit codes: 0 done, 1 the data is at fault, 2 wrong usage."
 )]
