@@ -230,7 +230,7 @@ impl<'a> DemoResult<'a> {
             self.learner.state_bytes().to_string(),
         ]);
         table.note(
-            "joint: trained on all rows at once.  pmfcl: one quarter at a time, rows let go.",
+            "joint: trained on all rows at once.  pmfcl: one quarter at a time, rows discarded.",
         );
         table.note(
             "fine-tuned: fitted to the newest quarter only.  forgetting: rise of a quarter's",
