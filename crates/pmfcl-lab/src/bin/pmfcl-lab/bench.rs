@@ -37,6 +37,8 @@ enum What {
         #[arg(long, default_value_t = 100_000, value_name = "N")]
         tasks: usize,
     },
+    /// 139 tasks on rff:1000 and one prediction, against a prediction after each task.
+    Solving,
     /// Learning a wide Parquet and CSV file against reading it; needs Python with pyarrow and Polars.
     Reading {
         #[command(flatten)]
@@ -81,6 +83,7 @@ impl Bench {
                 throughput::many_tasks(tasks / 10)?,
                 scaling::front_point(100)?,
             ],
+            What::Solving => vec![scaling::wide_tasks(139, 1000)?],
             What::Reading { turns, data } => throughput::run(turns.turns, data.as_deref())?,
             What::Pmnist(digits) => digits.run(Benchmark::Permuted, threads)?,
             What::Rmnist(digits) => digits.run(Benchmark::Rotated, threads)?,
