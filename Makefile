@@ -12,12 +12,16 @@ BUILD := $(CARGO) build --quiet --workspace --exclude pmfcl-python --all-feature
 # A fixed seed: a gate must not be a lottery. `make search` looks with new ones.
 export PROPTEST_RNG_SEED ?= 1
 
-.PHONY: demo test bench fmt fmt-check lint phrases package rust-test doc-test docs deny python-lint python-test flower-test onnx-test browser-test search sweep soak fuzz clean
+.PHONY: demo test bench fmt fmt-check lint phrases package rust-test doc-test docs deny python-lint tools wheel python-test flower-test onnx-test browser-test search sweep soak fuzz clean
 
 demo:            ## the main job on bundled real data; pictures in ./pmfcl-demo
 	$(CARGO) run --release --quiet -p pmfcl-cli -- demo
 
-test: fmt-check lint package rust-test doc-test docs python-lint python-test flower-test onnx-test browser-test deny  ## everything CI runs, in this order
+# Stages in brackets run at the same time, `+` is one after the other; the time of each is printed at the end. Flower's tests
+# mostly wait, so the rest goes on meanwhile.
+test:            ## everything CI runs
+	$(PYTHON) tests/stages/run.py fmt-check phrases '[tools' 'lint]' package rust-test doc-test docs python-lint \
+	  python-test '[flower-test' 'onnx-test+browser-test+deny]'
 
 bench:           ## speed, memory and accuracy; ratios, one run
 	$(CARGO) build --release --quiet -p pmfcl-cli -p pmfcl-lab
@@ -50,22 +54,30 @@ rust-test:
 doc-test:
 	$(CARGO) test --workspace --exclude pmfcl-python --all-features --doc
 
+# Also the public names of the core against the list in tests/surface.
 docs:
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --all-features --no-deps --quiet
+	$(PYTHON) tests/surface/check.py
 
 python-lint: $(VENV)/ruff
 	$(VENV)/bin/ruff format --check $(PYTHONS) && $(VENV)/bin/ruff check $(PYTHONS)
 
+# Everything the Python tests need, fetched while the first crates compile.
+tools: $(VENV)/ruff $(VENV)/typos $(VENV)/python $(VENV)/onnx $(VENV)/browser
+	$(MAKE) --no-print-directory $(VENV)/flower || true
+
 # The wheel as users install it, except for its profile: what the Rust tests have compiled is not compiled again.
-python-test: $(VENV)/python $(VENV)/onnx
+wheel: $(VENV)/python
 	rm -rf target/wheels && $(VENV)/bin/maturin build --quiet --profile dev --interpreter $(VENV)/bin/python --out target/wheels
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --force-reinstall --no-deps target/wheels/pmfcl-*.whl
+
+python-test: wheel $(VENV)/onnx
 	$(BUILD) --bin pmfcl
 	PMFCL_PROGRAM=target/debug/pmfcl $(VENV)/bin/python -m pytest -q -rs python/tests tests/defaults
 
-# The Flower apps: in one process, in the simulation engine, and over a SuperLink and SuperNodes that are killed. Uses the wheel
-# of python-test. Where Flower cannot be installed, this says so and nothing is tested.
-flower-test: python-test
+# The Flower apps: in one process, in the simulation engine, and over a SuperLink and SuperNodes that are killed. Where Flower
+# cannot be installed, this says so and nothing is tested.
+flower-test: wheel
 	if $(MAKE) --no-print-directory $(VENV)/flower; \
 	then FLWR_TELEMETRY_ENABLED=0 FLWR_DISABLE_UPDATE_CHECK=1 $(VENV)/bin/python -m pytest -q -rs tests/flower; \
 	else echo "********  Flower could not be installed here: tests/flower was NOT run  ********"; fi
@@ -108,7 +120,7 @@ sweep: $(VENV)/python  ## task by task against one fit on DATA=dir, in 20 random
 	PMFCL_PROGRAM=target/release/pmfcl PYTHONPATH=tests $(VENV)/bin/python -m defaults $(DATA)
 
 $(DENY):
-	$(CARGO) install --quiet --locked --root $(TOOLS) cargo-deny@0.20.2
+	$(CARGO) install --quiet --locked --debug --root $(TOOLS) cargo-deny@0.20.2
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)

@@ -4,8 +4,8 @@
 
 use faer::linalg::solvers::{Solve as _, SolveLstsq as _};
 use faer::{Mat, Side};
-use pmfcl::solve::reference::{Form, Recursion};
 use pmfcl::{Accumulator, Error, Learner, MemoryKind, Problem, Ridge, Rows, Settings, TaskRows};
+use pmfcl_oracle::recursion::{Form, Recursion};
 use pmfcl_oracle::{Draw, conditioned, least_squares, relative_error};
 
 use pmfcl_terminal::Table;

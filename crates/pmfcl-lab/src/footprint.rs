@@ -2,8 +2,8 @@
 //! summarizing a million rows.
 
 use pmfcl::{
-    Accumulator, Basis, Design, Error, Learner, MemoryKind, Problem, Ridge, Rows, Settings,
-    Summarizer, TaskRows,
+    Accumulator, Design, Error, Learner, MemoryKind, Problem, Ridge, Rows, Settings, Summarizer,
+    TaskRows,
 };
 use pmfcl_oracle::Draw;
 
@@ -84,7 +84,7 @@ pub fn peak(n: usize, m: usize, threads: usize) -> Result<Table, Error> {
     );
     for accumulator in [Accumulator::Gram, Accumulator::Qr] {
         let start = resident();
-        let design = Design::new(Basis::default().fix(&[], m)?, true);
+        let design = Design::linear(m, true)?;
         let mut summarizer = Summarizer::new(design, 1, accumulator)?.threads(threads);
         let chunk = summarizer.leaf_rows() * threads;
         let mut draw = Draw::new(3);
@@ -117,7 +117,7 @@ pub fn peak(n: usize, m: usize, threads: usize) -> Result<Table, Error> {
 }
 
 fn summarize(x: &[f64], m: usize, y: &[f64]) -> Result<pmfcl::Summary, Error> {
-    let design = Design::new(Basis::default().fix(&[], m)?, false);
+    let design = Design::linear(m, false)?;
     let mut summarizer = Summarizer::new(design, 1, Accumulator::Qr)?;
     summarizer.add(Rows::new(x, m)?, Rows::new(y, 1)?, None)?;
     summarizer.finish()

@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use faer::linalg::matmul::matmul;
 use faer::{Accum, Mat, Par};
-use pmfcl::{Accumulator, Basis, Design, Error, Rows, Summarizer, Summary, Theta};
+use pmfcl::{Accumulator, Design, Error, Rows, Summarizer, Summary, Theta};
 use pmfcl_oracle::Draw;
 
 use pmfcl_terminal::Table;
@@ -154,7 +154,7 @@ impl Sample {
     }
 
     fn summarize(&self, accumulator: Accumulator) -> Result<Summary, Error> {
-        let design = Design::new(Basis::default().fix(&[], self.m)?, false);
+        let design = Design::linear(self.m, false)?;
         let mut summarizer = Summarizer::new(design, 1, accumulator)?;
         summarizer.add(Rows::new(&self.x, self.m)?, Rows::new(&self.y, 1)?, None)?;
         summarizer.finish()

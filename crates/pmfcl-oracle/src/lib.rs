@@ -3,11 +3,14 @@
 //! * [`least_squares`]: the solution to 16 digits even where the condition number is 1e8, by normal
 //!   equations in double-double arithmetic
 //! * [`conditioned`], [`Draw`]: rows with a known condition number, from a seed
+//! * [`recursion`], [`messages`]: the paper's own Algorithms 3 and 4, step by step as printed or corrected
 
 #![allow(clippy::missing_errors_doc, reason = "nothing here returns an error")]
 
 mod double;
 mod draw;
+pub mod messages;
+pub mod recursion;
 
 pub use double::Double;
 pub use draw::{Draw, conditioned};

@@ -24,10 +24,10 @@
 //! ```
 //! use pmfcl::federated::{Rules, Update};
 //! use pmfcl::problem::{Agreement, Problem};
-//! use pmfcl::{Basis, Design, Rows, Settings, TaskRows};
+//! use pmfcl::{Design, Rows, Settings, TaskRows};
 //! use pmfcl_secagg::{Client, Params, Server, SysRng};
 //!
-//! let design = Design::new(Basis::default().fix(&[], 1)?, true);
+//! let design = Design::linear(1, true)?;
 //! let agreement = Agreement::new(Problem::squared(), Settings::default(), design, 1)?;
 //! let params = Params::new(2, 3, agreement.design().width(), 1)?;
 //! let rows = [("east", [1.0, 2.0], [2.1, 3.9]), ("north", [3.0, 4.0], [6.0, 8.1]), ("south", [5.0, 6.0], [9.9, 12.0])];
@@ -98,7 +98,7 @@
 //!
 //! Sums are of products, `XᵀX`, because square roots do not add: that squares the condition number. Against the model of pooled rows,
 //! predictions differ by 5·10⁻¹⁵ of a standard deviation at a condition number of 10, 2·10⁻¹³ at 10³, 7·10⁻⁹ at 10⁵ and 8·10⁻⁵ at 10⁷
-//! (`tests/rounds.rs` prints them); beyond, columns begin to count as dependent. Features centred and scaled to about one keep the digits.
+//! (`tests/secagg/rounds.rs` prints them); beyond, columns begin to count as dependent. Features centred and scaled to about one keep the digits.
 //! The fixed point ([`FixedPoint`]) adds nothing to that for numbers of ordinary size. The sum is exact: no order of clients changes a bit.
 //!
 //! Cost: with `L = 1 + m(m+1)/2 + mp + 2p` numbers, a client sends `16 L + 84 n` bytes and makes `n` masks of `L` numbers; the server makes

@@ -1,4 +1,4 @@
-//! Times logistic regression, one task and many; `bench/sklearn_logistic.py` runs it beside scikit-learn.
+//! Times logistic regression, one task and many; `bench/sklearn_logistic.py` compares it with scikit-learn.
 //!
 //! ```text
 //! cargo run --release -p pmfcl --example logistic_bench -- DIR [tasks] [rows] [features] [classes] [threads]
@@ -12,7 +12,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use pmfcl::problem::logistic::{Curvature, Minimum, Objective, OneTask};
-use pmfcl::{Basis, Design, Penalty, Rows, Summary, Theta, solve};
+use pmfcl::{Design, Penalty, Rows, Summary, Theta, solve};
 
 /// Uniform and normal numbers from a seed (splitmix64, Box and Muller).
 struct Draws(u64);
@@ -103,7 +103,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         directory.join("y.u32"),
         y.iter().flat_map(|v| v.to_le_bytes()).collect::<Vec<u8>>(),
     )?;
-    let design = Design::new(Basis::default().fix(&[], d)?, true);
+    let design = Design::linear(d, true)?;
     let mut penalty = vec![1.0; d + 1];
     penalty[0] = 0.0;
     let rows = |t: usize| {

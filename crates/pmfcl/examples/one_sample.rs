@@ -5,7 +5,7 @@
 use pmfcl::federated::{Refused, Rules, Server, Update};
 use pmfcl::problem::Agreement;
 use pmfcl::summary::Products;
-use pmfcl::{Basis, Design, Error, Problem, Rows, Settings, TaskRows};
+use pmfcl::{Design, Error, Problem, Rows, Settings, TaskRows};
 
 /// Far above any upload here.
 const MOST: usize = 1 << 20;
@@ -62,7 +62,7 @@ pub(crate) fn row_space(bytes: &[u8]) -> Result<Vec<Vec<f64>>, Refused> {
 
 /// An agreement on `columns` features, one target and an intercept.
 pub(crate) fn agreement(columns: usize) -> Result<Agreement, Error> {
-    let design = Design::new(Basis::default().fix(&[], columns)?, true);
+    let design = Design::linear(columns, true)?;
     Agreement::new(Problem::squared(), Settings::default(), design, 1)
 }
 

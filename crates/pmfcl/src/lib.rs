@@ -7,17 +7,22 @@
 //! rows ──read──▶ Rows ──map──▶ design ──summarize──▶ TaskSummary ──merge──▶ Pool ──solve──▶ Solution ──report──▶
 //! ```
 //!
-//! | stage | module | principal type |
+//! | stage | module | public names |
 //! | --- | --- | --- |
-//! | read | | [`Rows`], [`TaskRows`] |
-//! | map | [`basis`] | [`Basis`], [`Design`] |
-//! | summarize, merge | [`summary`] | [`Summary`], [`Summarizer`] |
-//! | solve | [`mod@solve`] | [`Solution`], [`Penalty`] |
-//! | what is predicted, and by which loss | [`problem`], [`loss`] | [`Problem`], [`TaskSummary`] |
-//! | all of it, task after task | [`learner`], [`settings`] | [`Learner`], [`Settings`] |
-//! | the same between clients | [`federated`] | [`federated::Server`] |
-//! | with differential privacy, behind the feature `private` | `private` | `private::Released` |
-//! | report | [`report`], [`pareto`] | |
+//! | read | | [`Rows`], [`Targets`], [`TaskRows`], [`Label`], [`Labels`], [`Classes`] |
+//! | map | [`basis`] | [`Basis`], [`Design`], [`basis::BasisError`] |
+//! | summarize, merge | [`summary`] | [`Summarizer`], [`Accumulator`], [`Summary`] |
+//! | solve | [`mod@solve`] | [`fn@solve`], [`Penalty`], [`Solution`], [`Outcome`], [`Theta`] |
+//! | what is predicted | [`problem`] | [`Problem`], [`TaskSummary`], [`ClassList`], [`problem::Gaussian`], [`problem::Logistic`], their settings, [`problem::Evaluation`] |
+//! | a loss of your own | [`loss`] | [`loss::Loss`], [`loss::Point`], [`loss::Link`], [`loss::FirstTask`] |
+//! | all of it, task after task | [`learner`], [`settings`] | [`Learner`], [`TaskReport`], [`Settings`], [`MemoryKind`], [`Preference`], [`Ridge`] |
+//! | the same between clients | [`federated`] | [`problem::Agreement`], [`federated::Server`], [`federated::Update`], [`federated::Broadcast`], [`federated::Rules`], [`federated::Receipt`], [`federated::Refused`] |
+//! | with differential privacy, behind the feature `private` | `private` | `Bounds`, `Clipped`, `Budget`, `Account`, `release`, `Released` |
+//! | report | [`report`], [`pareto`] | conflicts, intervals, history, fronts, budgets |
+//! | errors | | [`Error`], [`Result`] |
+//!
+//! These names are what the crate promises; `tests/surface/core.txt` of the repository lists them. Items marked `#[doc(hidden)]`
+//! are for the other crates of the workspace (files, reading, export, report, Python) and may change in any version.
 //!
 //! ```
 //! use pmfcl::{Learner, Problem, Rows, Settings, TaskRows};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pmfcl::problem::logistic::{Objective, OneTask};
-use pmfcl::{Basis, Design, Error, Rows, Theta};
+use pmfcl::{Design, Error, Rows, Theta};
 use pmfcl_baselines::{Matrix, Targets, Task};
 use pmfcl_oracle::Draw;
 
@@ -120,7 +120,7 @@ pub struct ClassStream {
 /// # Errors
 /// Never for the plain basis.
 pub fn plain(d: usize) -> Result<Design, Error> {
-    Ok(Design::new(Basis::default().fix(&[], d)?, false))
+    Design::linear(d, false)
 }
 
 /// The minimizer of log-loss over all these rows at once, under [`RIDGE`].

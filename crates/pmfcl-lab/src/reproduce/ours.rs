@@ -1,8 +1,8 @@
 //! PMF-CL as one of the methods: the learner of this library, and the paper's own recursion.
 
-use pmfcl::solve::reference::{Form, Recursion};
 use pmfcl::{Learner, MemoryKind, Preference, Problem, Ridge, Rows, Settings, TaskRows};
 use pmfcl_baselines::{Kept, Method, Targets, Task};
+use pmfcl_oracle::recursion::{Form, Recursion};
 
 use super::drift::{Part, dot};
 

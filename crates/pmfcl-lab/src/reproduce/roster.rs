@@ -1,11 +1,11 @@
 //! Who takes part, how each is set up, and how each is drawn.
 
-use pmfcl::solve::reference::Form;
 use pmfcl::{Preference, Ridge};
 use pmfcl_baselines::{
     Agem, AgemArguments, Der, DerArguments, Er, ErArguments, Ewc, EwcArguments, Icl, Method,
     Network, Projection, ProjectionArguments, Sgd, Si, SiArguments, Steps,
 };
+use pmfcl_oracle::recursion::Form;
 use pmfcl_plot::{Dash, Marker, Paint};
 
 use super::exact::{Exact, Keep};

@@ -1,6 +1,6 @@
 //! From input row to design row.
 
-use super::{BasisError, Map};
+use super::{Basis, BasisError, Map};
 use crate::error::{Error, Result};
 use crate::rows::Rows;
 
@@ -15,6 +15,14 @@ impl Design {
     /// A design of a fixed basis map and, where `intercept`, a leading column of ones.
     pub fn new(map: Map, intercept: bool) -> Self {
         Self { map, intercept }
+    }
+
+    /// The inputs as they are and, where `intercept`, a leading column of ones.
+    ///
+    /// # Errors
+    /// When there are no inputs, or too many.
+    pub fn linear(inputs: usize, intercept: bool) -> Result<Self> {
+        Ok(Self::new(Basis::default().fix(&[], inputs)?, intercept))
     }
 
     /// Input columns.

@@ -67,6 +67,7 @@ use spec::{Kind, Scale};
 use spline::Spline;
 
 /// The most columns a basis may have.
+#[doc(hidden)] // for tests
 pub const MAX_COLUMNS: usize = 1_000_000;
 
 /// A basis as it is asked for, such as `poly:2` or `rff:1024,gamma=0.1,seed=7`.
@@ -180,6 +181,7 @@ impl Basis {
 
 /// φ: Rᵈ → Rᵐ, settled once and for all.
 #[derive(Debug, Clone, PartialEq)]
+#[doc(hidden)] // for cli, file, lab
 pub struct Map {
     basis: Basis,
     inputs: usize,
@@ -352,7 +354,7 @@ impl Map {
         }
     }
 
-    /// What was learned from the first rows, as plain numbers to store beside the spec.
+    /// What was learned from the first rows, as plain numbers to store with the spec.
     pub fn frozen(&self) -> Vec<f64> {
         self.frozen.clone()
     }
@@ -366,9 +368,9 @@ impl Map {
         let feature = row.iter().position(|value| !value.is_finite()).unwrap_or_default();
         let column = match &self.rule {
             Rule::Identity | Rule::Pointwise(_) => feature,
-            Rule::Polynomial(polynomial) => polynomial.blame(x, feature),
-            Rule::Spline(spline) => spline.blame(feature),
-            Rule::Random(random) => random.blame(x),
+            Rule::Polynomial(polynomial) => polynomial.responsible_input(x, feature),
+            Rule::Spline(spline) => spline.responsible_input(feature),
+            Rule::Random(random) => random.responsible_input(x),
         };
         let (basis, value) = (self.basis.to_string(), x[column]);
         // |x| < tiny with a negative exponent overflows too, but only 0 has no value at all.

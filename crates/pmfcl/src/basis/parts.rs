@@ -21,6 +21,7 @@ use super::random::Finish;
 
 /// What the columns of a map are computed from.
 #[derive(Debug, Clone, PartialEq)]
+#[doc(hidden)] // for export, lab, read
 pub enum Parts<'a> {
     /// Column j is input j.
     Identity,
@@ -58,6 +59,7 @@ pub enum Parts<'a> {
 
 /// A product: a column that stands further left, times an input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[doc(hidden)] // for export
 pub struct Monomial {
     /// The column; none for a monomial of degree one.
     pub parent: Option<usize>,

@@ -2,6 +2,7 @@
 
 /// A function applied to every input alike.
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[doc(hidden)] // for export
 pub enum Pointwise {
     /// sign(x)·log(1 + |x|): odd, monotone, defined everywhere; x near 0, ± log|x| far out.
     Log,

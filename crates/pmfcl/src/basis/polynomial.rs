@@ -79,7 +79,7 @@ impl Polynomial {
     }
 
     /// Of the inputs in a monomial, the largest.
-    pub(super) fn blame(&self, x: &[f64], feature: usize) -> usize {
+    pub(super) fn responsible_input(&self, x: &[f64], feature: usize) -> usize {
         let mut at = feature;
         let mut largest = None;
         while at >= x.len() {

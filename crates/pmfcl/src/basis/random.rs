@@ -50,8 +50,9 @@ pub(super) struct Random {
     finish: Finish,
 }
 
-/// What becomes of z = x̃W, m numbers a row.
+/// What becomes of z = x̃W, m numbers per row.
 #[derive(Debug, Clone, PartialEq)]
+#[doc(hidden)] // for export, lab
 pub enum Finish {
     /// `rff`: √(2/m)·cos(z + phase).
     Cosine {
@@ -200,7 +201,7 @@ impl Random {
         let k = x.len() / d;
         if k == 1 {
             // A single row would take the way of a matrix-vector product, which sums in another
-            // order. With a twin beside it the last bits are those it has in any block.
+            // order. With a twin next to it the last bits are those it has in any block.
             let mut pair = vec![0.0; 2 * m];
             self.product(&[x, x].concat(), &mut pair, m);
             out[..m].copy_from_slice(&pair[..m]);
@@ -264,7 +265,7 @@ impl Random {
     }
 
     /// The input farthest out, in its own units.
-    pub(super) fn blame(&self, x: &[f64]) -> usize {
+    pub(super) fn responsible_input(&self, x: &[f64]) -> usize {
         let size = |j: &usize| ((x[*j] - self.shift[*j]) / self.spread[*j]).abs();
         (0..x.len()).max_by(|a, b| size(a).total_cmp(&size(b))).unwrap_or_default()
     }

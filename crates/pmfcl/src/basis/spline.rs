@@ -84,7 +84,7 @@ impl Spline {
         Parts::Splines { count: self.count, ranges: &self.ranges }
     }
 
-    pub(super) fn blame(&self, feature: usize) -> usize {
+    pub(super) fn responsible_input(&self, feature: usize) -> usize {
         feature / self.count
     }
 

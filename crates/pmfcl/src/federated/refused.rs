@@ -1,4 +1,4 @@
-//! Why an upload was not taken. The server is then what it was.
+//! Why an upload was not taken. The server is unchanged.
 
 use crate::error::Error;
 use crate::problem::{BytesError, Digest};

@@ -27,6 +27,7 @@ pub enum Receipt {
 
 /// One step of one client under the joint model.
 #[derive(Debug, Clone, PartialEq)]
+#[doc(hidden)] // for lab, python
 pub struct ClientStep {
     /// The client.
     pub client: String,
@@ -41,9 +42,9 @@ pub struct ClientStep {
 /// ```
 /// use pmfcl::federated::{Rules, Server, Update};
 /// use pmfcl::problem::{Agreement, Problem};
-/// use pmfcl::{Basis, Design, Rows, Settings, TaskRows};
+/// use pmfcl::{Design, Rows, Settings, TaskRows};
 ///
-/// let design = Design::new(Basis::default().fix(&[], 1)?, true);
+/// let design = Design::linear(1, true)?;
 /// let agreement = Agreement::new(Problem::squared(), Settings::default(), design, 1)?;
 /// let mut server = Server::new(agreement.clone(), Rules::default())?;
 /// for (client, x, y) in [("north", [1.0, 2.0, 3.0], [2.0, 4.1, 5.9]), ("south", [4.0, 5.0, 6.0], [8.1, 9.9, 12.0])] {
@@ -183,7 +184,11 @@ impl Server {
     fn changed(&mut self, client: &str, step: u64) {
         let mut tree = self.tree();
         // Weights that depend on all clients change with every step.
-        if self.rules.most_share.is_some() { tree.touch_all() } else { tree.touch(client, step) }
+        if self.rules.most_share.is_some() {
+            tree.mark_all_stale()
+        } else {
+            tree.mark_stale(client, step)
+        }
     }
 
     /// Everything accepted, by client and step.

@@ -34,7 +34,7 @@ impl Default for Tree {
 
 impl Tree {
     /// Notes that the tasks of this client and step have changed.
-    pub(super) fn touch(&mut self, client: &str, step: u64) {
+    pub(super) fn mark_stale(&mut self, client: &str, step: u64) {
         let mut at = LEAVES + leaf(client, step);
         while at > 0 {
             self.nodes[at] = Node::Stale;
@@ -43,7 +43,7 @@ impl Tree {
     }
 
     /// Notes that all weights have changed.
-    pub(super) fn touch_all(&mut self) {
+    pub(super) fn mark_all_stale(&mut self) {
         self.nodes.fill(Node::Stale);
     }
 

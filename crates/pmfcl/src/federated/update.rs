@@ -330,7 +330,7 @@ impl Update {
         let packed = task.to_bytes(Encoding::Packed);
         let single = packed.len() != length || packed != body[body.len() - length..];
         let update = Self { client: client.to_owned(), step, agreement, single, task };
-        // One update, one string of bytes; nothing beside the summary is sent.
+        // One update, one string of bytes; nothing but the summary is sent.
         let plain = update.task.head.rows.is_none()
             && update.task.head.content.is_none()
             && update.task.head.calibration.is_none()

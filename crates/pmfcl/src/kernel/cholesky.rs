@@ -167,7 +167,7 @@ fn unit(square: f64) -> f64 {
 /// Estimates `σ_max / σ_min` of the upper triangle in `cells`, by power iteration on `RᵀR` and its
 /// inverse.
 ///
-/// Never more than the truth but for rounding, and rarely less than half of it: the start is the
+/// Never more than the truth except for rounding, and rarely less than half of it: the start is the
 /// same scrambled vector every time.
 fn condition(m: usize, width: usize, cells: &[f64]) -> f64 {
     let row = |i: usize| &cells[i * width + i..i * width + m];

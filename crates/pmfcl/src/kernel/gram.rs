@@ -186,7 +186,7 @@ impl Absorb<'_> {
                         _ => product::<1>(strip, left, from, &mut gram.xx, at),
                     }
                 }
-                // The panels on the right are at hand: meet the targets now.
+                // The panels on the right are available: meet the targets now.
                 if first == 0 {
                     for left in 0..y {
                         let at = |j| (left * x + right.start + j) * BLOCK;

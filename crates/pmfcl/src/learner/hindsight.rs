@@ -16,6 +16,7 @@ use crate::theta::Theta;
 
 /// A model on the way, and the preference it was solved under.
 #[derive(Debug, Clone, PartialEq)]
+#[doc(hidden)] // for cli, ingest, lab, terminal
 pub struct Step {
     /// The solution after the task.
     pub solution: Solution,

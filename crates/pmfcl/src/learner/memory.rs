@@ -1,14 +1,15 @@
 //! What a learner remembers: every task's summary, or one sum of constant size.
 //!
-//! Both forms give the same model. A task that arrives waits beside the pool; waiting tasks are pooled together when the pool is
+//! Both forms give the same model. A task that arrives waits next to the pool; waiting tasks are pooled together when the pool is
 //! needed, and in compact memory when they outgrow one triangle.
 
 use std::sync::Arc;
 
 use crate::problem::{Pool, TaskHead, TaskSummary};
 
-/// What is known of a task beside its summary: a line of the register, a few dozen bytes.
+/// What is known of a task in addition to its summary: a line of the register, a few dozen bytes.
 #[derive(Debug, Clone, PartialEq)]
+#[doc(hidden)] // for file
 pub struct TaskRecord {
     /// Its name.
     pub name: String,

@@ -130,7 +130,7 @@ impl Learner {
         self.records.iter().map(|record| record.name.as_str())
     }
 
-    /// What is known of each task beside its summary, in the order they were learned.
+    /// What is known of each task in addition to its summary, in the order they were learned.
     pub fn records(&self) -> &[TaskRecord] {
         &self.records
     }

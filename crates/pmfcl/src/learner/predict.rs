@@ -11,6 +11,7 @@ const BLOCK: usize = 512;
 
 /// Parameters with what their columns stand for, as people and other programs want them: classes in sorted order.
 #[derive(Debug, Clone, PartialEq)]
+#[doc(hidden)] // for baselines, cli, export, lab, python, report, secagg
 pub struct Parameters {
     /// The parameters.
     pub theta: Theta,

@@ -14,6 +14,7 @@ use crate::solve::Solution;
 
 /// The state of a learner.
 #[derive(Debug, Clone)]
+#[doc(hidden)] // for file
 pub struct LearnerState {
     /// What is predicted, and by which loss.
     pub problem: Problem,

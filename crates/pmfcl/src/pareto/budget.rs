@@ -18,9 +18,9 @@ use crate::pareto::Chosen;
 use crate::settings::Preference;
 use crate::summary::Summary;
 
-/// Weight that a budgeted task without any begins with, beside a sum of one.
+/// Weight that a budgeted task without any begins with, where the others sum to one.
 const TRACE: f64 = 1e-9;
-/// Logarithm of the largest weight beside such a sum: more would leave nothing but rounding of the others.
+/// Logarithm of the largest weight next to such a sum: more would leave nothing but rounding of the others.
 const CEILING: f64 = 25.0;
 /// Logarithms of forgetting over budget aim this far below zero, so that rounding does not end above it.
 const AIM: f64 = 1e-10;
@@ -476,9 +476,9 @@ impl<F: FnMut(&[f64]) -> Result<Vec<f64>>> Search<'_, F> {
             for (j, &moved) in free.iter().enumerate() {
                 let mut logs = here.logs.clone();
                 logs[moved] += DIFFERENCE;
-                let beside = self.at(logs)?;
+                let shifted = self.at(logs)?;
                 for (i, &seen) in free.iter().enumerate() {
-                    slopes[(i, j)] = (beside.over[seen] - here.over[seen]) / DIFFERENCE;
+                    slopes[(i, j)] = (shifted.over[seen] - here.over[seen]) / DIFFERENCE;
                 }
             }
             // Least squares with a trace of damping: tasks that are alike move alike.

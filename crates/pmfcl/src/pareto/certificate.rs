@@ -9,12 +9,13 @@ use crate::theta::Theta;
 
 /// How near a model is to the Pareto front.
 #[derive(Debug, Clone, PartialEq)]
+#[doc(hidden)] // what `certificate` gives
 pub struct Certificate {
     /// The preference the model comes nearest to being optimal for.
     pub alpha: Vec<f64>,
     /// `‖Σ α_t ∇L_t‖`; 0 on the front. A step against this direction helps every task.
     pub residual: f64,
-    /// The residual relative to the longest of the gradients; where all of them are small beside the
+    /// The residual relative to the longest of the gradients; where all of them are small compared with the
     /// terms that cancel in them (tasks that agree without noise), relative to `√ε` of those.
     pub relative: f64,
 }
@@ -25,6 +26,7 @@ pub struct Certificate {
 ///
 /// # Errors
 /// When shapes differ or there is no task.
+#[doc(hidden)] // for tests
 pub fn certificate(tasks: &[&Summary], theta: &Theta) -> Result<Certificate> {
     if tasks.is_empty() {
         return Err(Error::NotLearned);
@@ -53,7 +55,7 @@ fn nearest_to_origin(points: &[Theta]) -> Vec<f64> {
     let inner = |i: usize, j: usize| -> f64 {
         points[i].cells().iter().zip(points[j].cells()).map(|(a, b)| a * b).sum()
     };
-    // In units of the longest, so that inner products stand beside the ones of the affine condition.
+    // In units of the longest, so that inner products have the size of the ones of the affine condition.
     let scale = (0..count).map(|i| inner(i, i)).fold(f64::MIN_POSITIVE, f64::max);
     let gram: Vec<Vec<f64>> =
         (0..count).map(|i| (0..count).map(|j| inner(i, j) / scale).collect()).collect();
@@ -150,11 +152,13 @@ fn affine_minimum(gram: &[Vec<f64>], active: &[usize]) -> Option<Vec<f64>> {
 /// Whether losses `a` are nowhere worse and somewhere better than losses `b`.
 ///
 /// Paper: Definition 3.2 (Pareto dominance).
+#[doc(hidden)] // for tests
 pub fn dominates(a: &[f64], b: &[f64]) -> bool {
     a.iter().zip(b).all(|(a, b)| a <= b) && a.iter().zip(b).any(|(a, b)| a < b)
 }
 
 /// Indices of the points no other point dominates.
+#[doc(hidden)] // for tests
 pub fn non_dominated(points: &[Vec<f64>]) -> Vec<usize> {
     (0..points.len())
         .filter(|&i| !points.iter().any(|other| dominates(other, &points[i])))

@@ -7,6 +7,7 @@ use crate::theta::Theta;
 
 /// A model chosen from the front.
 #[derive(Debug, Clone, PartialEq)]
+#[doc(hidden)] // for cli, file, python
 pub struct Chosen {
     /// The preference it minimises.
     pub alpha: Vec<f64>,
@@ -39,6 +40,7 @@ impl Chosen {
 ///
 /// # Errors
 /// When the tasks differ in shape or there is none.
+#[doc(hidden)] // for report
 pub fn minmax(tasks: &[&Summary], intercept: bool, steps: usize) -> Result<Chosen> {
     let count = tasks.len();
     let scale = scale(tasks)?;
@@ -80,6 +82,7 @@ pub fn minmax(tasks: &[&Summary], intercept: bool, steps: usize) -> Result<Chose
 /// All points of the simplex over `tasks` tasks whose weights are multiples of `1/steps`.
 ///
 /// There are `C(steps + tasks − 1, tasks − 1)` of them.
+#[doc(hidden)] // for tests
 pub fn simplex_grid(tasks: usize, steps: usize) -> Vec<Vec<f64>> {
     fn fill(left: usize, tasks: usize, head: &mut Vec<usize>, out: &mut Vec<Vec<usize>>) {
         if tasks == 1 {

@@ -9,7 +9,7 @@
 //! * [`front`]: any number of tasks along a grid of preferences
 //! * [`budget`], [`minmax`]: «task a may lose at most ε», «the worst-off task as well off as can be»; with a learner's own ridge
 //!   [`Learner::prefer_budgets`](crate::Learner::prefer_budgets)
-//! * [`certificate`], [`dominates`]: is a given model Pareto-optimal, and by how much is it not
+//! * `certificate`, `dominates`: is a given model Pareto-optimal, and by how much is it not
 
 mod budget;
 mod certificate;
@@ -53,7 +53,7 @@ fn check(tasks: &[&Summary], alpha: &[f64]) -> Result<()> {
     })
 }
 
-/// The largest loss any task has without a model: what losses are small or large beside.
+/// The largest loss any task has without a model: what losses are compared with.
 fn scale(tasks: &[&Summary]) -> Result<f64> {
     let first = tasks.first().ok_or(Error::NotLearned)?;
     let nothing = Theta::zeros(first.width(), first.targets());

@@ -52,6 +52,7 @@ impl Piece {
 ///
 /// These counts are not private: they are for whoever holds the rows, to see whether the bounds suit them, and must not be sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[doc(hidden)] // for lab
 pub struct Scaled {
     /// Rows added.
     pub rows: u64,

@@ -57,4 +57,5 @@ pub use release::rehearse;
 pub use release::{Released, release};
 
 /// Which tables the guarantee cannot tell apart.
+#[doc(hidden)] // for tests
 pub const NEIGHBOURS: &str = "tables that differ by one row added or removed";

@@ -14,6 +14,7 @@ pub(super) const WIDEST: u64 = 1 << 29;
 
 /// A source of noise: `ChaCha20`, seeded by the operating system.
 #[derive(Debug)]
+#[doc(hidden)] // for lab, python, secagg
 pub struct Noise {
     bits: ChaCha20Rng,
 }

@@ -33,9 +33,9 @@ pub struct Released {
 ///
 /// ```
 /// use pmfcl::private::{Bounds, Budget, Clipped, Noise, release};
-/// use pmfcl::{Basis, Design, Rows};
+/// use pmfcl::{Design, Rows};
 ///
-/// let design = Design::new(Basis::default().fix(&[], 1)?, true);
+/// let design = Design::linear(1, true)?;
 /// let mut clipped = Clipped::new(design, 1, Bounds::new(1.0, 1.0)?)?;
 /// let x: Vec<f64> = (0..5000).map(|i| f64::from(i % 200) / 100.0 - 1.0).collect();
 /// let y: Vec<f64> = x.iter().map(|x| 0.5 * x + 0.1).collect();
@@ -118,6 +118,7 @@ fn perturb(
 /// # Errors
 /// As [`release`].
 #[cfg(feature = "seeded-noise")]
+#[doc(hidden)] // for tests
 pub fn rehearse(
     clipped: &Clipped,
     (budget, share): (Budget, f64),

@@ -13,6 +13,7 @@ use crate::settings::{MemoryKind, Preference, Settings};
 
 /// SHA-256 of everything a task summary depends on.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[doc(hidden)] // for secagg
 pub struct Digest(pub [u8; 32]);
 
 impl fmt::Display for Digest {

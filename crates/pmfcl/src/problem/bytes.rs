@@ -40,6 +40,7 @@ const SINGLE: u8 = 8;
 
 /// How the numbers of a quadratic are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[doc(hidden)] // for export, file, read
 pub enum Encoding {
     /// As in model files: every number, in double precision.
     #[default]
@@ -52,6 +53,7 @@ pub enum Encoding {
 
 /// Why bytes are not a task summary.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[doc(hidden)] // a part of `Error`
 pub enum BytesError {
     /// More bytes than are allowed, packed or unpacked.
     #[error("it takes {bytes} bytes; {most} are allowed")]

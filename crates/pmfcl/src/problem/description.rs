@@ -3,6 +3,7 @@
 /// Texts and facts about a problem, for reports, tables and plots.
 #[expect(clippy::struct_excessive_bools, reason = "facts that do not exclude each other")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[doc(hidden)] // for report
 pub struct Description {
     /// The loss in a few words.
     pub title: &'static str,

@@ -26,6 +26,7 @@ use crate::settings::{finite, unknown};
 /// Without a `delta` the first task settles it: 1.345 times a robust scale of its residuals (the median of their sizes,
 /// as that of normal ones), which keeps 95 % of the efficiency of least squares on normal noise.
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[doc(hidden)] // for tests
 pub struct Huber {
     delta: Option<f64>,
 }

@@ -12,6 +12,7 @@ const BLOCK: usize = 1 << 14;
 
 /// Runs passes over rows in memory. The basis is applied to each row once, in the first pass that wants design rows.
 #[derive(Debug)]
+#[doc(hidden)] // for ingest, python
 pub struct InMemory<'a> {
     context: TaskContext<'a>,
     rows: TaskRows<'a>,

@@ -19,9 +19,11 @@ mod description;
 pub mod evaluate;
 pub mod gaussian;
 mod huber;
+#[doc(hidden)] // for other crates of the workspace
 pub mod in_memory;
 pub mod logistic;
 mod moments;
+#[doc(hidden)] // for other crates of the workspace
 pub mod pass;
 mod poisson;
 mod pool;
@@ -140,11 +142,12 @@ const ROW_LOSSES: [(&str, MakeLoss); 2] =
     [(huber::NAME, huber::parse), (poisson::NAME, poisson::parse)];
 
 /// Names of all losses, for messages.
-pub const LOSS_NAMES: &str =
+pub(crate) const LOSS_NAMES: &str =
     "squared, huber, huber:DELTA, poisson, poisson:CAP, gaussian, logistic";
 
 /// What the columns of parameters stand for.
 #[derive(Debug, Clone, PartialEq)]
+#[doc(hidden)] // for baselines, file, lab, python
 pub enum Outputs {
     /// So many values; 0 before the first task.
     Values(usize),
@@ -164,6 +167,7 @@ impl Outputs {
 
 /// What a task is summarized under.
 #[derive(Debug, Clone, Copy)]
+#[doc(hidden)] // for ingest, python
 pub struct TaskContext<'a> {
     /// The problem.
     pub problem: &'a Problem,
@@ -177,6 +181,7 @@ pub struct TaskContext<'a> {
 
 /// What a fit may know of the tasks before it.
 #[derive(Debug, Clone)]
+#[doc(hidden)] // a part of `TaskContext`
 pub struct Past {
     /// Their pool; `None` before the first.
     pub(crate) pool: Option<Arc<Pool>>,
@@ -190,6 +195,7 @@ pub struct Past {
 
 /// A fitted task that is not yet in memory.
 #[derive(Debug, Clone)]
+#[doc(hidden)] // for cli, file, ingest, python, terminal
 pub struct Draft {
     /// What will be kept of it.
     pub summary: TaskSummary,

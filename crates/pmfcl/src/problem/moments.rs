@@ -5,6 +5,7 @@ const CONSTANT: f64 = 1e-12;
 
 /// Count, means and centred squares of the design columns without the intercept. Moments of disjoint rows add.
 #[derive(Debug, Clone, PartialEq)]
+#[doc(hidden)] // for file, lab
 pub struct Moments {
     n: f64,
     mean: Vec<f64>,

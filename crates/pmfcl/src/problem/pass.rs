@@ -33,6 +33,7 @@ use crate::theta::Theta;
 /// One look at all rows of a task.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
+#[doc(hidden)] // for baselines, ingest, python, read
 pub enum Pass {
     /// The task summary of rows whose loss is quadratic. With `halves` one for each half of the rows.
     Summarize {
@@ -67,6 +68,7 @@ pub enum Pass {
 
 /// The answer to a pass, over some or all rows.
 #[derive(Debug, Clone, Default)]
+#[doc(hidden)] // for ingest, python
 pub struct Partial {
     /// One task summary, or two halves of one.
     pub tasks: Vec<TaskSummary>,
@@ -110,6 +112,7 @@ impl Partial {
 }
 
 /// What runs passes over the rows of one task.
+#[doc(hidden)] // for ingest, lab, python
 pub trait Passes {
     /// Runs a pass over all rows.
     ///
@@ -159,6 +162,7 @@ pub(crate) trait RowWork: Send {
 }
 
 /// Runs a pass over some rows of a task: on one machine, or on one of many.
+#[doc(hidden)] // for ingest, python
 pub struct Worker<'a> {
     context: TaskContext<'a>,
     work: Box<dyn RowWork>,
@@ -249,6 +253,7 @@ pub(crate) fn check(context: &TaskContext<'_>, rows: &TaskRows<'_>) -> Result<()
 ///
 /// # Errors
 /// The first value that is not finite, or that the basis refuses.
+#[doc(hidden)] // for ingest
 pub fn map_rows(context: &TaskContext<'_>, x: &Rows<'_>, cells: &mut Vec<f64>) -> Result<()> {
     let m = context.design.width();
     cells.clear();

@@ -36,6 +36,7 @@ use crate::settings::{finite, unknown};
 /// # Ok::<(), pmfcl::Error>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[doc(hidden)] // for tests
 pub struct Poisson {
     cap: Option<f64>,
 }

@@ -9,6 +9,7 @@ use crate::summary::{Summary, pool};
 ///
 /// Pools of disjoint sets of tasks add, in whatever order; the model does not see how tasks were split.
 #[derive(Debug, Clone, PartialEq)]
+#[doc(hidden)] // for file, read
 pub struct Pool {
     /// `Σ (u_t/n_t) quadratic_t`; its sample count is `Σ u_t`.
     pub quadratic: Summary,

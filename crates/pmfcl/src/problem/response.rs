@@ -7,6 +7,7 @@ use crate::theta::Theta;
 
 /// How parameters answer for a design row.
 #[derive(Debug, Clone, PartialEq)]
+#[doc(hidden)] // for export, lab, python, report
 pub enum Response {
     /// With values: the linear predictor of each target through a link.
     Values(Link),
@@ -24,6 +25,7 @@ pub enum Response {
 /// How the scores of the classes become probabilities.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
+#[doc(hidden)] // for export
 pub enum ClassRule {
     /// Clipped to `[0, 1]` and divided by their sum; equal shares of the classes that have rows where that is 0. These
     /// probabilities rank classes; they are **not calibrated**.

@@ -23,7 +23,7 @@ use super::{
     AssessInput, Assessment, CalibrationTable, Description, Draft, Method, Outputs, Past, Problem,
     SolveInput, Solved, TaskContext, no_such_option, values_with, wrong_pass,
 };
-use crate::basis::{Basis, Design};
+use crate::basis::Design;
 use crate::error::{Error, Result};
 use crate::loss::{FirstTask, Link, Loss, Point};
 use crate::rows::{Rows, Targets};
@@ -89,6 +89,7 @@ const RATES: Description = Description {
 
 /// A loss of one row's prediction and target.
 #[derive(Debug, Clone)]
+#[doc(hidden)] // for tests
 pub struct RowWise {
     loss: Arc<dyn Loss>,
     /// The spec up to its parameters.
@@ -398,7 +399,7 @@ impl Method for RowWise {
         Ok(match pass {
             Pass::Look => Box::new(Look::new(context, Some(self.loss.clone()))),
             Pass::Majorize { loss, theta } => {
-                let design = Design::new(Basis::default().fix(&[], m)?, false);
+                let design = Design::linear(m, false)?;
                 let targets = theta.targets();
                 Box::new(Majorize {
                     summarizer: Summarizer::new(design, targets, Accumulator::Qr)?

@@ -23,6 +23,7 @@ use crate::summary::{Summarizer, Summary, pool};
 
 /// Half the squared error of values, or of 0/1 class indicators.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[doc(hidden)] // for lab
 pub struct Squared {
     /// The classes; `None` for values.
     pub classes: Option<ClassList>,

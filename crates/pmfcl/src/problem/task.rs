@@ -10,6 +10,7 @@ use crate::summary::Summary;
 
 /// What is known of the least loss any model has on a task.
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[doc(hidden)] // for file
 pub enum LeastLoss {
     /// The least loss itself.
     Exact(f64),
@@ -31,6 +32,7 @@ impl LeastLoss {
 
 /// Whether a quadratic is the loss of a task or only a bound of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[doc(hidden)] // for file, lab, python, report
 pub enum Exactness {
     /// It is the loss itself.
     Exact,
@@ -50,6 +52,7 @@ impl Exactness {
 
 /// How the fit of a task ended.
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[doc(hidden)] // for file
 pub enum FitOutcome {
     /// At the minimum, to rounding.
     Converged,
@@ -77,6 +80,7 @@ impl fmt::Display for FitOutcome {
 
 /// Mean log-loss of a task's rows at several temperatures, measured on rows the model had not seen.
 #[derive(Debug, Clone, PartialEq)]
+#[doc(hidden)] // for file
 pub struct CalibrationTable {
     /// Samples it stands for.
     pub samples: f64,
@@ -86,6 +90,7 @@ pub struct CalibrationTable {
 
 /// What is known of a task without its quadratic: a few dozen bytes.
 #[derive(Debug, Clone, PartialEq)]
+#[doc(hidden)] // for file
 pub struct TaskHead {
     /// Sum of sample weights.
     pub samples: f64,

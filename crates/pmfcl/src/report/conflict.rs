@@ -26,6 +26,7 @@ use crate::summary::{Accumulator, Summary, pool};
 
 /// Outcome of an F-test that several sets of rows share one parameter; one for each target.
 #[derive(Debug, Clone, PartialEq)]
+#[doc(hidden)] // for cli, report
 pub struct ChowTest {
     /// The F statistic; `None` where there is a reason in `missing`.
     pub f: Option<f64>,
@@ -47,6 +48,7 @@ pub struct ChowTest {
 ///
 /// # Errors
 /// When the summaries differ in shape or there are fewer than two.
+#[doc(hidden)] // for cli, report
 pub fn chow<'a>(
     tasks: impl Iterator<Item = &'a Summary>,
     accumulator: Accumulator,
@@ -114,6 +116,7 @@ fn compare(
 ///
 /// # Errors
 /// The reason of the first target, where no target has a p-value.
+#[doc(hidden)] // for report
 pub fn smallest_p(tests: &[ChowTest]) -> std::result::Result<f64, MissingReason> {
     match tests.iter().filter_map(|test| test.p_value).reduce(f64::min) {
         Some(smallest) => Ok((smallest * tests.len() as f64).min(1.0)),
@@ -150,6 +153,7 @@ pub fn matrix(learner: &Learner) -> Result<ConflictMatrix> {
 ///
 /// # Errors
 /// As [`matrix`].
+#[doc(hidden)] // for python
 pub fn matrix_with_weights(learner: &Learner, weights: SampleWeights) -> Result<ConflictMatrix> {
     let tasks = per_task(learner)?;
     let count = tasks.len();
@@ -188,6 +192,7 @@ pub fn matrix_with_weights(learner: &Learner, weights: SampleWeights) -> Result<
 
 /// Who pulls the joint model where.
 #[derive(Debug, Clone, PartialEq)]
+#[doc(hidden)] // what `pulls` gives
 pub struct Pulls {
     /// `[task][target][column]`: the Newton step `−A⁻¹g_t` task `t` would take from the joint model if it
     /// were alone in pulling; over all tasks the steps cancel.
@@ -200,6 +205,7 @@ pub struct Pulls {
 ///
 /// # Errors
 /// Without per-task summaries.
+#[doc(hidden)] // for tests
 pub fn pulls(learner: &Learner) -> Result<Pulls> {
     let tasks = per_task(learner)?;
     let theta = &learner.solution()?.theta;
@@ -234,6 +240,7 @@ pub fn pulls(learner: &Learner) -> Result<Pulls> {
 ///
 /// # Errors
 /// Without per-task summaries.
+#[doc(hidden)] // for tests
 pub fn influence(learner: &Learner) -> Result<Vec<Vec<f64>>> {
     let tasks = per_task(learner)?;
     let theta = &learner.solution()?.theta;
@@ -254,6 +261,7 @@ pub fn influence(learner: &Learner) -> Result<Vec<Vec<f64>>> {
 ///
 /// # Errors
 /// When shapes differ, or compact memory was folded with weights other than samples.
+#[doc(hidden)] // for tests
 pub fn drift(learner: &Learner, incoming: &Summary) -> Result<Vec<ChowTest>> {
     let memory = match learner.summaries() {
         Some(tasks) if tasks.is_empty() => return Err(Error::NotLearned),

@@ -59,6 +59,7 @@ pub fn history(learner: &Learner) -> Result<History> {
 
 /// Whether a larger score is better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[doc(hidden)] // for lab
 pub enum Direction {
     /// Accuracy, R².
     HigherIsBetter,
@@ -71,6 +72,7 @@ pub enum Direction {
 /// All measures are given so that *positive forgetting is worse* and *positive transfer is better*,
 /// whichever direction the score has.
 #[derive(Debug, Clone, PartialEq)]
+#[doc(hidden)] // for cli, lab, python
 pub struct Scores {
     table: Vec<Vec<f64>>,
     sign: f64,
@@ -178,6 +180,7 @@ impl Scores {
 
 /// Training scores of every model along the way on every task, from summaries alone.
 #[derive(Debug, Clone, PartialEq)]
+#[doc(hidden)] // what `training_scores` gives
 pub struct TrainingScores {
     /// Mean squared error over all targets.
     pub mse: Scores,
@@ -193,6 +196,7 @@ pub struct TrainingScores {
 ///
 /// # Errors
 /// Without per-task summaries.
+#[doc(hidden)] // for tests
 pub fn training_scores(learner: &Learner) -> Result<TrainingScores> {
     let tasks = per_task(learner)?;
     let score = |theta: &Theta| -> Result<(Vec<f64>, Vec<f64>)> {

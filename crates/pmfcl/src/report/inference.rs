@@ -37,6 +37,7 @@ const LEAST_FREEDOM: f64 = 1.0 - 1e-9;
 
 /// The covariance of the parameters in factored form, and the noise level of each target.
 #[derive(Debug, Clone)]
+#[doc(hidden)] // for cli, python, report
 pub struct Covariance {
     /// `T` in echelon form, `A = TᵀT`.
     root: Summary,
@@ -332,6 +333,7 @@ pub fn predict_intervals(learner: &Learner, x: Rows<'_>, level: f64) -> Result<V
 ///
 /// # Errors
 /// Without per-task summaries, or with a single task.
+#[doc(hidden)] // for report
 pub fn cluster_errors(learner: &Learner) -> Result<Vec<Vec<f64>>> {
     let tasks = super::conflict::per_task(learner)?;
     if tasks.len() < 2 {

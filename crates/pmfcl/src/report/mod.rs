@@ -7,6 +7,7 @@
 
 pub mod conflict;
 pub mod continual;
+#[doc(hidden)] // for other crates of the workspace
 pub mod distributions;
 pub mod inference;
 mod missing;

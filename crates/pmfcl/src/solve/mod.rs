@@ -6,7 +6,7 @@
 //!
 //! Paper: eq. 6 (`eq:theta-p-star`) in square-root form: one QR, one triangular solve.
 
-pub mod reference;
+#[doc(hidden)] // for other crates of the workspace
 pub mod ridge;
 
 use faer::{Mat, MatRef};
@@ -24,7 +24,7 @@ pub enum Outcome {
     MinimumNorm,
 }
 
-/// A row that has less than this share of its length to itself, beside the rows before it, has lost half its digits.
+/// A row that has less than this share of its length to itself, apart from the rows before it, has lost half its digits.
 const VISIBLE: f64 = 1e-8;
 
 /// The weight of a constant column, in units of its second moment.
@@ -119,7 +119,7 @@ pub fn solve(
 ///
 /// # Errors
 /// When the parameters have another shape than the summary, or numbers leave the range of double precision.
-pub fn residual_in_rounding(
+pub(crate) fn residual_in_rounding(
     pooled: &Summary,
     intercept: bool,
     penalty: Penalty,
@@ -170,8 +170,9 @@ fn checked(model: Solution) -> Result<Solution> {
 ///
 /// With an intercept, the rows of `R` below the first are those of the centred features, so the
 /// variance is exact. Without one there is no mean to take off: the second moment is used. A column that is constant
-/// beside the intercept has rounding for a variance, and a penalty of that size would make it a feature like any
+/// next to the intercept has rounding for a variance, and a penalty of that size would make it a feature like any
 /// other: it weighs so much that its coefficient is 0.
+#[doc(hidden)] // for baselines, report
 pub fn weights(pooled: &Summary, intercept: bool, standardize: bool) -> Vec<f64> {
     let first = usize::from(intercept);
     if !standardize {

@@ -7,7 +7,7 @@
 //! rounding, so everything the choice rests on is either a continuous function of the pooled summary or a decision
 //! taken where the deciding quantity has many correct digits:
 //!
-//! * a column that is constant beside the intercept is left out and has a coefficient of 0, so rounding is never
+//! * a column that is constant next to the intercept is left out and has a coefficient of 0, so rounding is never
 //!   standardized to a unit feature; the rank of the summary plays no part;
 //! * the search covers a fixed number of decades below and above the largest singular value, whatever the number of rows,
 //!   and starts well above what rounding leaves in a direction in which no row varies;
@@ -433,7 +433,7 @@ fn minimise(scale: f64, score: impl Fn(f64) -> f64, slope: impl Fn(f64) -> f64) 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Accumulator, Basis, Design, Rows, Summarizer};
+    use crate::{Accumulator, Design, Rows, Summarizer};
 
     #[test]
     fn a_parabola_in_log_lambda_is_minimised() {
@@ -474,7 +474,7 @@ mod tests {
         let draw = |i: usize| ((i as f64 * 12.9898).sin() * 43_758.547).fract();
         let x: Vec<f64> = (0..120).map(draw).collect();
         let y: Vec<f64> = (0..60).map(|i| draw(1000 + i) + x[2 * i]).collect();
-        let design = Design::new(Basis::default().fix(&[], 4).unwrap(), true);
+        let design = Design::linear(4, true).unwrap();
         let mut s = Summarizer::new(design, 2, Accumulator::Qr).unwrap();
         s.add(Rows::new(&x, 4).unwrap(), Rows::new(&y, 2).unwrap(), None).unwrap();
         let spectrum = Spectrum::new(&s.finish().unwrap(), true, true, 30.0).unwrap();
@@ -505,7 +505,7 @@ mod tests {
             .map(|t| {
                 let x: Vec<f64> = t["X"].as_array().unwrap().iter().flat_map(&numbers).collect();
                 let y = numbers(&t["y"]);
-                let design = Design::new(Basis::default().fix(&[], 6).unwrap(), false);
+                let design = Design::linear(6, false).unwrap();
                 let mut s = Summarizer::new(design, 1, Accumulator::Qr).unwrap();
                 s.add(Rows::new(&x, 6).unwrap(), Rows::new(&y, 1).unwrap(), None).unwrap();
                 s.finish().unwrap()

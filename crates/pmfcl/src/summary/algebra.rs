@@ -5,7 +5,7 @@
 //! * `(a ⊕ b) ⊕ c = a ⊕ (b ⊕ c)`
 //! * `(a ⊕ b) ⊖ b = a`
 //!
-//! up to rounding; `tests/laws.rs` checks each. Learning a task, federating clients and reducing shards
+//! up to rounding; `tests/core/laws.rs` checks each. Learning a task, federating clients and reducing shards
 //! are this one operation.
 
 use faer::{Mat, Side};

@@ -45,7 +45,7 @@ impl Accumulator {
 ///
 /// ```
 /// use pmfcl::{Accumulator, Basis, Design, Rows, Summarizer};
-/// let design = Design::new(Basis::default().fix(&[], 1)?, true);
+/// let design = Design::linear(1, true)?;
 /// let mut summarizer = Summarizer::new(design, 1, Accumulator::Qr)?;
 /// summarizer.add(Rows::new(&[0.0, 1.0], 1)?, Rows::new(&[1.0, 3.0], 1)?, None)?;
 /// summarizer.add(Rows::new(&[2.0], 1)?, Rows::new(&[5.0], 1)?, None)?;

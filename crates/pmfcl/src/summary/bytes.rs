@@ -1,4 +1,4 @@
-//! A summary as bytes and back: little-endian, versioned, with a check number.
+//! A summary as bytes and back: little-endian, versioned, with a checksum.
 //!
 //! ```text
 //! "PMFS" | version u16 | reserved u16 = 0 | m u32 | p u32 | r u32 | n f64
@@ -62,7 +62,7 @@ impl Summary {
         }
         let (body, check) = bytes.split_at(bytes.len() - 4);
         if crc32(body).to_le_bytes() != check {
-            return refuse("the check number does not match: bytes were changed or cut off");
+            return refuse("the checksum does not match: bytes were changed or cut off");
         }
         let size = |at: usize| {
             u32::from_le_bytes(body[at..at + 4].try_into().expect("four bytes")) as usize
@@ -70,7 +70,7 @@ impl Summary {
         let (m, p, r) = (size(8), size(12), size(16));
         let n = f64::from_le_bytes(body[20..28].try_into().expect("eight bytes"));
         if body[6..8] != [0, 0] || m == 0 || m > MOST_COLUMNS || p == 0 || r > m {
-            return refuse("its sizes make no sense");
+            return refuse("its sizes are impossible");
         }
         let rest = &body[HEADER..];
         let Some((head, numbers)) = r.checked_mul(4).and_then(|at| rest.split_at_checked(at))
@@ -111,7 +111,7 @@ impl Summary {
     ) -> Result<Summary> {
         let refuse = |reason: &str| Err(Error::Bytes { reason: reason.to_owned() });
         if m == 0 || m > MOST_COLUMNS || p == 0 || (c.len(), target_sum.len()) != (p, p) {
-            return refuse("its sizes make no sense");
+            return refuse("its sizes are impossible");
         }
         if pivots.windows(2).any(|w| w[0] >= w[1])
             || pivots.last().is_some_and(|&j| j as usize >= m)

@@ -17,6 +17,7 @@
 /// # Ok::<(), ()>(())
 /// ```
 #[derive(Debug, Clone)]
+#[doc(hidden)] // for ingest
 pub struct Counter<T> {
     /// Level `l` holds the merger of `2^l` values or none; higher levels are older.
     levels: Vec<Option<T>>,

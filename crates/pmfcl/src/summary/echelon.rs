@@ -217,7 +217,7 @@ fn unshift(cells: &mut [f64], shift: &[f64]) {
 }
 
 /// What column `j` is made of: `‖x_j‖ + Σ |c_k| ‖x_k‖`, where `Σ c_k x_k` comes closest to it. That much can be lost to rounding when it is
-/// projected; a category met once depends on columns that are longer by the root of the number of rows.
+/// projected; a category seen once depends on columns that are longer by the root of the number of rows.
 fn reach(cells: &[f64], w: usize, pivots: &[u32], j: usize, norms: &[f64]) -> f64 {
     let mut c = vec![0.0; pivots.len()];
     let mut total = norms[j];

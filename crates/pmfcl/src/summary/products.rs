@@ -2,7 +2,7 @@
 //!
 //! Some places can only add numbers: an SQL engine, secure aggregation, a matrix unit in single precision. What they give is
 //! `XᵀX`, `XᵀY`, `Σ y²`, `Σ y` and `n`; the root is taken here. Sums of products lose twice the digits of the condition number, so
-//! where rows are at hand, a [`Summarizer`](super::Summarizer) is better.
+//! where rows are available, a [`Summarizer`](super::Summarizer) is better.
 
 use super::Summary;
 use super::echelon;
@@ -14,6 +14,7 @@ const SLACK: f64 = 1e-5;
 
 /// Sums of products over rows.
 #[derive(Debug, Clone, PartialEq)]
+#[doc(hidden)] // for lab, secagg
 pub struct Products {
     /// Σ of sample weights.
     pub n: f64,
@@ -167,11 +168,11 @@ impl Summary {
 mod tests {
     use super::*;
     use crate::Rows;
-    use crate::basis::{Basis, Design};
+    use crate::basis::Design;
     use crate::summary::{Accumulator, Summarizer};
 
     fn summary(x: &[f64], d: usize, y: &[f64]) -> Summary {
-        let design = Design::new(Basis::default().fix(&[], d).expect("linear"), true);
+        let design = Design::linear(d, true).expect("linear");
         let mut summarizer = Summarizer::new(design, 1, Accumulator::Qr).expect("columns");
         summarizer
             .add(Rows::new(x, d).expect("rows"), Rows::new(y, 1).expect("rows"), None)

@@ -33,9 +33,12 @@ enum What {
     Memory,
     /// The cost of one more task, in memory and in a file, and of a point of the front.
     Scaling {
-        /// How many tasks are learned one after the other; a tenth of them into a file.
+        /// How many tasks are learned one after the other.
         #[arg(long, default_value_t = 100_000, value_name = "N")]
         tasks: usize,
+        /// How many tasks are committed to a file, each synced to the disk.
+        #[arg(long, default_value_t = 10_000, value_name = "N")]
+        committed: usize,
     },
     /// 139 tasks on rff:1000 and one prediction, against a prediction after each task.
     Solving,
@@ -77,10 +80,10 @@ impl Bench {
                 footprint::entries()?,
                 footprint::growth()?,
             ],
-            What::Scaling { tasks } => vec![
+            What::Scaling { tasks, committed } => vec![
                 scaling::next_task(100)?,
                 scaling::many_tasks(*tasks)?,
-                throughput::many_tasks(tasks / 10)?,
+                throughput::many_tasks(*committed)?,
                 scaling::front_point(100)?,
             ],
             What::Solving => vec![scaling::wide_tasks(139, 1000)?],

@@ -35,8 +35,8 @@ impl Conjugate {
     fn renew(&mut self, task: &mut PenalizedTask<'_>, point: &Point) -> Result<Option<()>> {
         let (m, p) = (task.m, task.p);
         // A step costs 4nmp, one block nm², all of them nm²p.
-        let dear = 4 * self.steps > m;
-        if p > 1 && dear && !self.factors.is_empty() && p * m * m <= BLOCK_NUMBERS {
+        let expensive = 4 * self.steps > m;
+        if p > 1 && expensive && !self.factors.is_empty() && p * m * m <= BLOCK_NUMBERS {
             let blocks = task.class_curvatures(point)?;
             match blocks.into_iter().map(Factor::new).collect::<Option<Vec<_>>>() {
                 Some(factors) => self.factors = factors,
@@ -87,7 +87,7 @@ impl Conjugate {
         let mut rz = inner(&r, &z);
         let goal = forcing * forcing * rz;
         self.steps = 0;
-        // More steps than unknowns are never needed but for rounding.
+        // More steps than unknowns are never needed except for rounding.
         let limit = (2 * m * p).clamp(20, 500);
         while rz > goal && self.steps < limit {
             let hq = task.multiply(point, &q)?;

@@ -22,6 +22,7 @@ use crate::theta::Theta;
 ///
 /// # Panics
 /// When `out` is not `classes` numbers for every row of `eta`.
+#[doc(hidden)] // for baselines, cli, export
 pub fn probabilities(eta: &[f64], classes: usize, out: &mut [f64]) {
     let p = super::columns(classes);
     assert_eq!(eta.len() / p * classes, out.len(), "one number for each row and class");

@@ -39,6 +39,7 @@ const TIGHT: f64 = 1e-8;
 
 /// A lower bound of a task's loss.
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[doc(hidden)] // for lab, report
 pub struct Least {
     /// At most `inf_θ L_t(θ)`, up to rounding; 0 where the classes can be separated.
     pub value: f64,

@@ -117,6 +117,7 @@ setting_names!(
 );
 
 /// Columns of `θ`: 1 for two classes, `classes` for more.
+#[doc(hidden)] // for cli, export, lab, plot, python, read
 pub fn columns(classes: usize) -> usize {
     if classes <= 2 { 1 } else { classes }
 }

@@ -21,6 +21,7 @@ const NOISE: f64 = 1e-12;
 
 /// A minimizer with what there is to know about it.
 #[derive(Debug, Clone, PartialEq)]
+#[doc(hidden)] // for tests
 pub struct Minimum {
     /// The parameters, centred for more than two classes.
     pub theta: Theta,

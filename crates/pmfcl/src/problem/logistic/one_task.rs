@@ -21,6 +21,7 @@ use crate::theta::Theta;
 ///
 /// Learners do all of this by themselves; it is public for those who study the bounds.
 #[derive(Debug)]
+#[doc(hidden)] // for lab
 pub struct OneTask<'a> {
     cells: Vec<f64>,
     codes: &'a [u32],

@@ -9,7 +9,7 @@ use super::Curvature;
 use super::curvature::logistic;
 use super::data::{Data, add_gram, add_outer, predictors, sum};
 use super::evaluate::{State, softmax};
-use crate::basis::{Basis, Design};
+use crate::basis::Design;
 use crate::error::Result;
 use crate::problem::pass::{Block, Partial, RowWork, Scratch};
 use crate::problem::squared::expected;
@@ -23,6 +23,7 @@ const SURE: f64 = 1e-5;
 
 /// A question about the log-loss of rows.
 #[derive(Debug, Clone)]
+#[doc(hidden)] // a part of `Pass`
 pub struct LogisticPass {
     /// The classes that are told apart; rows of others are left out.
     pub(super) classes: Arc<[String]>,
@@ -320,7 +321,7 @@ impl Data<'_> {
 
     /// `R` with `RᵀR = Σ w c x xᵀ`, by QR.
     fn factor(&self, weights: &[f64]) -> Result<Summary> {
-        let design = Design::new(Basis::default().fix(&[], self.m)?, false);
+        let design = Design::linear(self.m, false)?;
         let mut summarizer = Summarizer::new(design, 1, Accumulator::Qr)?.threads(self.threads());
         let zeros = vec![0.0; weights.len()];
         let x = Rows::new(self.all_cells(), self.m)?;

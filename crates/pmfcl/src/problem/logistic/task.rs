@@ -31,8 +31,9 @@ pub(super) struct PenalizedTask<'a> {
     sizes: Vec<f64>,
 }
 
-/// What a task is fitted with beside its rows.
+/// What a task is fitted with in addition to its rows.
 #[derive(Debug, Clone, Copy)]
+#[doc(hidden)] // for lab
 pub struct Objective<'a> {
     /// Weight of the task's loss.
     pub scale: f64,

@@ -1,0 +1,7 @@
+//! Every test of the crate through its public interface, in one program: linking forty takes longer than running them.
+
+mod bytes;
+mod refusals;
+mod rounds;
+mod signed;
+mod support;

@@ -1,0 +1,38 @@
+//! Every test of the crate through its public interface, in one program: linking forty takes longer than running them.
+
+mod basis;
+mod budget;
+mod bytes;
+mod classify;
+mod classify_input;
+mod classify_logistic;
+mod corpora;
+mod defaults;
+mod diagonal;
+mod distributions;
+mod errata;
+mod exactness;
+mod federated;
+mod federated_classes;
+mod federated_refusals;
+mod forgetting;
+mod golden;
+mod laws;
+mod layers;
+mod logistic_bounds;
+mod logistic_edges;
+mod logistic_golden;
+mod logistic_streams;
+mod memory;
+mod paper;
+mod pareto;
+#[cfg(feature = "seeded-noise")]
+mod private;
+mod rank;
+mod refusals;
+mod ridge;
+mod row_wise;
+mod state;
+mod statistics;
+mod support;
+mod unlearning;
