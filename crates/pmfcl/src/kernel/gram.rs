@@ -114,7 +114,7 @@ impl Gram {
     }
 
     /// Writes `XᵀX[i][i..]`.
-    pub(super) fn xx_from(&self, i: usize, out: &mut [f64]) {
+    pub(crate) fn xx_from(&self, i: usize, out: &mut [f64]) {
         debug_assert_eq!(out.len(), self.m - i);
         let skip = i % WIDE;
         for (q, cells) in (i / WIDE..).zip(0..(skip + out.len()).div_ceil(WIDE)) {

@@ -5,9 +5,9 @@
 //!                                 └──factor (below) ──────────▶ Triangle ──stack──▶ Triangle
 //! ```
 //!
-//! Everything here runs on one thread and gives the same bits for the same rows. Whoever has more
-//! threads hands out disjoint ranges of rows, of [`leaf_rows`] each, and joins the results in a
-//! fixed order.
+//! Everything here gives the same bits for the same rows. Whoever has more threads hands out disjoint
+//! ranges of rows, of [`leaf_rows`] each, and joins the results in a fixed order; for one wide matrix
+//! they can share its tiles instead ([`with_threads`]).
 //!
 //! | symbol | here                    | shape     |
 //! |--------|-------------------------|-----------|
@@ -25,15 +25,18 @@ mod cholesky;
 mod factor;
 mod gram;
 mod householder;
+mod parallel;
 mod solve;
 mod strip;
 #[cfg(test)]
 mod tests;
 mod tile;
 
-pub(crate) use cholesky::decompose;
+pub(crate) use cholesky::{Steps, blocked, decompose};
 pub(crate) use factor::{factor, stack};
 pub(crate) use gram::Gram;
+pub(crate) use householder::Reflections;
+pub(crate) use parallel::{each, with_threads};
 
 /// Rows that can be produced on demand: `m` feature columns followed by `p` target columns,
 /// row-major. All numbers are finite.

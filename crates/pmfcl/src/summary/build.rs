@@ -186,25 +186,27 @@ impl Summarizer {
         if self.rows == 0 {
             return Err(Error::Empty { what: "the task" });
         }
-        let (m, p) = (self.design.width(), self.targets);
+        let m = self.design.width();
         if self.reduced == 0 && self.rows <= FEW * m as u64 {
             // The products of few rows are singular or nearly so, and factoring the rows costs no more.
             self.state = State::Forest(Counter::new());
         }
         self.flush()?;
         let target_sum: Vec<f64> = self.target_sum.iter().map(|s| s.value()).collect();
-        match self.state {
+        kernel::with_threads(self.threads, || match self.state {
             State::Forest(factors) => {
                 let Ok(triangle) = factors.finish(stacked);
                 let triangle = triangle.expect("at least one row was added");
                 Summary::from_triangle(triangle, self.n, target_sum).kept()
             }
             State::Sums { sums, shift } => {
-                echelon::from_gram(&sums, (m, p), self.n, target_sum, &shift)
+                let (n, rows) = (self.n, Some(self.rows));
+                let sums = echelon::Sums { gram: &sums, n, rows, target_sum, shift: &shift };
+                echelon::from_gram(sums)
                     .and_then(|summary| summary.kept().map_err(|_| 0))
                     .map_err(|column| Error::Overflow { column })
             }
-        }
+        })
     }
 
     fn check(&self, x: &Rows<'_>, y: &Rows<'_>, weights: Option<&[f64]>) -> Result<()> {
@@ -327,10 +329,11 @@ impl Summarizer {
         let mut next = 0;
         if self.reduced == 0
             && let State::Sums { sums, shift } = &mut self.state
-            && let Reduced::Sums(first) = leaf(0, Some(shift))?
+            && let Reduced::Sums(first) =
+                kernel::with_threads(self.threads, || leaf(0, Some(shift)))?
         {
             // The first rows show whether sums of products keep the columns apart.
-            if echelon::loses_digits(&first, (self.design.width(), self.targets)) {
+            if echelon::loses_digits(&first) {
                 self.state = State::Forest(Counter::new());
             } else {
                 sums.merge(&first);
@@ -345,7 +348,8 @@ impl Summarizer {
         while next < count {
             let wave: Vec<usize> = (next..count.min(next + self.threads)).collect();
             let done: Vec<Result<Reduced>> = if wave.len() == 1 {
-                vec![one(next)]
+                // A single leaf has all threads to itself.
+                vec![kernel::with_threads(self.threads, || one(next))]
             } else {
                 std::thread::scope(|scope| {
                     let workers: Vec<_> =
@@ -358,7 +362,8 @@ impl Summarizer {
                 let leaf = leaf.map_err(|e| e.shifted(self.reduced + from as u64))?;
                 match (&mut self.state, leaf) {
                     (State::Forest(factors), Reduced::Factor(t)) => {
-                        let Ok(()) = factors.push(t, stacked);
+                        let Ok(()) =
+                            kernel::with_threads(self.threads, || factors.push(t, stacked));
                     }
                     (State::Sums { sums, .. }, Reduced::Sums(g)) => sums.merge(&g),
                     _ => unreachable!("a leaf is reduced the way the state asks for"),
