@@ -67,7 +67,7 @@ class ContinualClassifier(ClassifierMixin, Continual):
         standardize=False,
         fit_intercept=True,
         memory="ledger",
-        accumulator="qr",
+        accumulator="auto",
         prefer="samples",
         shrinkage="auto",
         curvature="sharp",

@@ -206,6 +206,11 @@ class Continual(BaseEstimator):
         """Rank."""
         return self._model.solution()["rank"]
 
+    @fitted("How far single precision can have moved predictions, in their standard deviations; None unless mixed.")
+    def rounding_bound_(self):
+        """A share of the standard deviation of the predictions."""
+        return self._model.solution()["rounding_bound"]
+
     def summary(self, task):
         """The summary of one task, to add up elsewhere."""
         learned(self)

@@ -72,8 +72,8 @@ pub(crate) struct Creation {
     /// classes) or squared for classes. By default gaussian for text targets, squared for numbers.
     #[arg(long, value_name = "LOSS", value_parser = loss_spec)]
     loss: Option<String>,
-    /// linear, poly:2, spline:8, rbf:200, rff:1024, relu:2000, ntk:256; log and power:0.5 for columns of any
-    /// size, exp for small ones. Options follow after commas: rff:1024,seed=7.
+    /// linear, poly:2, spline:8, rbf:200, rff:1024, relu:2000, ntk:256; patches:2000 for images; log and
+    /// power:0.5 for columns of any size, exp for small ones. Options follow after commas: rff:1024,seed=7.
     #[arg(long, value_name = "SPEC")]
     basis: Option<Basis>,
     /// (X/2)·‖θ‖² on the mean loss, intercept free; auto chooses it from the summaries, 0 is minimum norm.
@@ -88,7 +88,8 @@ pub(crate) struct Creation {
     /// ledger: one summary per task; compact: one summary of constant size.
     #[arg(long, value_name = "KIND")]
     memory: Option<MemoryKind>,
-    /// qr: accurate; gram: up to three times faster, loses twice the digits.
+    /// qr: accurate; gram: up to three times faster, loses twice the digits; mixed: single precision, for
+    /// thousands of random features; auto (the default): qr up to 512 columns, gram beyond.
     #[arg(long, value_name = "WAY")]
     accumulator: Option<Accumulator>,
     /// samples, equal, or decay:G (each task counts G times as much as the next).

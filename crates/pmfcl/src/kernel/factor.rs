@@ -204,11 +204,12 @@ pub(crate) fn stack(a: &Triangle, b: &Triangle) -> Triangle {
     let mut cells = vec![0.0; tall * width];
     let both = a.rows.min(b.rows);
     let place = |i: usize, second: usize| if i < both { 2 * i + second } else { both + i };
-    for (second, triangle) in [a, b].into_iter().enumerate() {
-        for (i, row) in triangle.cells.chunks_exact(width).enumerate() {
-            let at = place(i, second);
-            for j in i..width {
-                cells[j * tall + at] = row[j] * scale[j];
+    for from in (0..a.rows.max(b.rows)).step_by(TURNED) {
+        for j in from..width {
+            for (second, triangle) in [a, b].into_iter().enumerate() {
+                for i in from..triangle.rows.min(from + TURNED).min(j + 1) {
+                    cells[j * tall + place(i, second)] = triangle.cells[i * width + j] * scale[j];
+                }
             }
         }
     }
@@ -226,9 +227,11 @@ pub(crate) fn stack(a: &Triangle, b: &Triangle) -> Triangle {
 fn collect(m: usize, p: usize, matrix: &[f64], tall: usize, residual: &[f64]) -> Triangle {
     let (rows, width) = (tall.min(m), m + p);
     let mut cells = vec![0.0; rows * width];
-    for (j, column) in matrix.chunks_exact(tall).enumerate() {
-        for i in 0..rows.min(j + 1) {
-            cells[i * width + j] = column[i];
+    for from in (0..rows).step_by(TURNED) {
+        for (j, column) in matrix.chunks_exact(tall).enumerate().skip(from) {
+            for i in from..rows.min(from + TURNED).min(j + 1) {
+                cells[i * width + j] = column[i];
+            }
         }
     }
     for (i, row) in cells.chunks_exact_mut(width).enumerate() {

@@ -26,6 +26,11 @@ pub(crate) fn with_threads<T>(threads: usize, work: impl FnOnce() -> T) -> T {
     work()
 }
 
+/// Threads that [`each`] would use for many tiles.
+pub(super) fn threads() -> usize {
+    THREADS.get()
+}
+
 /// Calls `work` with each of the tiles, in any order.
 pub(crate) fn each<T: Send>(tiles: Vec<T>, work: impl Fn(T) + Sync) {
     let threads = THREADS.get().min(tiles.len());

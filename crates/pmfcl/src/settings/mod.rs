@@ -133,7 +133,14 @@ setting_names!(
     "ledger" => MemoryKind::Ledger,
     "compact" => MemoryKind::Compact,
 );
-setting_names!(Accumulator, "qr, gram", "qr" => Accumulator::Qr, "gram" => Accumulator::Gram);
+setting_names!(
+    Accumulator,
+    "auto, qr, gram, mixed",
+    "auto" => Accumulator::Auto,
+    "qr" => Accumulator::Qr,
+    "gram" => Accumulator::Gram,
+    "mixed" => Accumulator::Mixed,
+);
 
 impl fmt::Display for Ridge {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -175,7 +182,7 @@ mod tests {
     #[test]
     fn every_name_is_read_back() {
         back::<MemoryKind>(&["ledger", "compact"]);
-        back::<Accumulator>(&["qr", "gram"]);
+        back::<Accumulator>(&["auto", "qr", "gram", "mixed"]);
         back::<Ridge>(&["auto", "leave-one-task-out", "0", "0.1", "0.0000001"]);
         back::<Preference>(&["samples", "equal", "decay:0.9"]);
         for bad in ["-1", "nan", "inf", ""] {
