@@ -85,6 +85,7 @@ class Continual(BaseEstimator):
             "fit_intercept": self.fit_intercept,
             "memory": setting(self.memory),
             "accumulator": setting(self.accumulator),
+            "store": setting(self.store),
             "prefer": setting(vars(self)["prefer"]),
             "threads": self.threads,
         }
@@ -205,6 +206,11 @@ class Continual(BaseEstimator):
     def rank_(self):
         """Rank."""
         return self._model.solution()["rank"]
+
+    @fitted("How far single precision can have moved predictions, in their standard deviations; None unless mixed.")
+    def rounding_bound_(self):
+        """A share of the standard deviation of the predictions."""
+        return self._model.solution()["rounding_bound"]
 
     def summary(self, task):
         """The summary of one task, to add up elsewhere."""

@@ -35,7 +35,7 @@ class Summary:
         sample_weight: ArrayLike | None = None,
         *,
         fit_intercept: bool = True,
-        accumulator: str = "qr",
+        accumulator: str = "auto",
         threads: int | None = None,
     ) -> Summary: ...
     @staticmethod

@@ -24,7 +24,8 @@ class ContinualRegressor(MultiOutputMixin, RegressorMixin, Continual):
         largest rate) are settled by the first task where they are not given; `loss_` shows them.
     basis : str, default "linear"
         What inputs are mapped through: "linear", "poly:2", "log", "exp", "spline:8", "rbf:200", "rff:1024", "relu:2000",
-        "ntk:256", options after commas ("rff:1024,gamma=0.1,seed=7").
+        "ntk:256", for images "patches:2000" (columns are pixels; "patches:2000,shape=28x28"), options after commas
+        ("rff:1024,gamma=0.1,seed=7").
     ridge : float, "auto" or "leave-one-task-out", default "auto"
         Weight of ``||w||²/2`` relative to the mean loss, intercept free. "auto" chooses it from the summaries: for squared loss by
         generalised cross-validation, for the others a standard normal prior of standardized coefficients. 0 is least squares
@@ -35,8 +36,13 @@ class ContinualRegressor(MultiOutputMixin, RegressorMixin, Continual):
         Whether there is a free intercept.
     memory : "ledger" or "compact", default "ledger"
         One summary per task, or one of constant size in which tasks are merged.
-    accumulator : "qr" or "gram", default "qr"
-        "gram" is faster and loses twice as many digits.
+    accumulator : "auto", "qr", "gram" or "mixed", default "auto"
+        "qr" is accurate; "gram" is faster and loses twice as many digits; "mixed" multiplies in single precision and adds up
+        in double, for thousands of random features: `rounding_bound_` says how far it can have moved predictions. "auto"
+        is "qr" up to 512 columns and "gram" beyond.
+    store : "f64" or "f32", default "f64"
+        "f32" rounds every task's summary when it is learned, for half the bytes in a file: its numbers are then off by 6e-8
+        of themselves. For squared and gaussian loss.
     prefer : "samples", "equal" or "decay:G", default "samples"
         How tasks are weighed: by their samples (joint training), all the same, or G times less with every newer task. Called
         on a fitted model, it changes the weights in hindsight: ``model.prefer("equal")``,
@@ -76,7 +82,8 @@ class ContinualRegressor(MultiOutputMixin, RegressorMixin, Continual):
         standardize=False,
         fit_intercept=True,
         memory="ledger",
-        accumulator="qr",
+        accumulator="auto",
+        store="f64",
         prefer="samples",
         threads=None,
     ):
@@ -87,6 +94,7 @@ class ContinualRegressor(MultiOutputMixin, RegressorMixin, Continual):
         self.fit_intercept = fit_intercept
         self.memory = memory
         self.accumulator = accumulator
+        self.store = store
         self.prefer = prefer
         self.threads = threads
 

@@ -6,6 +6,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 ESTIMATORS = [
     ContinualRegressor(),
     ContinualRegressor(ridge=0.1, memory="compact", accumulator="gram"),
+    ContinualRegressor(ridge=0.1, accumulator="mixed"),
     ContinualRegressor(basis="rff:20,gamma=0.1,seed=1", ridge=1e-3),
     ContinualRegressor(loss="huber"),
     ContinualRegressor(loss="poisson"),

@@ -124,6 +124,7 @@ REGRESSIONS = [
     ({"ridge": 0.0, "fit_intercept": False}, ["--ridge", "0", "--no-intercept"]),
     ({"memory": "compact"}, ["--memory", "compact"]),
     ({"accumulator": "gram"}, ["--accumulator", "gram"]),
+    ({"accumulator": "mixed"}, ["--accumulator", "mixed"]),
     ({"prefer": "equal"}, ["--prefer", "equal"]),
     ({"prefer": "decay:0.5", "memory": "compact"}, ["--prefer", "decay:0.5", "--memory", "compact"]),
     ({"basis": "poly:2"}, ["--basis", "poly:2"]),
@@ -297,6 +298,15 @@ def test_exports_and_pages(months, flowers, tmp_path):
         assert page.startswith("<!doctype html>")
         assert "rentals &amp; more" in page
         assert model.report() != page
+
+
+def test_onnx_says_what_we_say_of_image_patches(rng):
+    onnxruntime = pytest.importorskip("onnxruntime")
+    X = rng.uniform(0, 255, (40, 12 * 10))
+    y = X[:, 5] - X[:, 60] + rng.normal(size=40)
+    model = ContinualRegressor(basis="patches:27,size=3,grid=3,shape=12x10,seed=4", ridge=0.01).partial_fit(X, y, task="a")
+    session = onnxruntime.InferenceSession(model.export(), providers=["CPUExecutionProvider"])
+    np.testing.assert_allclose(session.run(None, {"X": X})[0].ravel(), model.predict(X), rtol=1e-9)
 
 
 def test_onnx_says_what_we_say(months, flowers, tmp_path):

@@ -85,7 +85,7 @@ def test_settings_that_make_no_sense_are_told_when_fitting(months):
         (ContinualRegressor, {"ridge": "much"}, "auto"),
         (ContinualRegressor, {"basis": "wavelet"}, "basis|wavelet"),
         (ContinualRegressor, {"memory": "none"}, "ledger, compact"),
-        (ContinualRegressor, {"accumulator": "sum"}, "qr, gram"),
+        (ContinualRegressor, {"accumulator": "sum"}, "auto, qr, gram, mixed"),
         (ContinualRegressor, {"prefer": "decay:2"}, "decay"),
         (ContinualClassifier, {"loss": "hinge"}, "squared, huber.*, gaussian, logistic"),
         (ContinualClassifier, {"curvature": "flat"}, "bohning"),

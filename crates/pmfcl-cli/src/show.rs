@@ -53,6 +53,7 @@ impl Show {
             ("features", format!("{} ({})", model.features().len(), s.basis)),
             ("ridge", ridge),
             ("memory", format!("{}, {}", s.memory, bytes(model.state_bytes()))),
+            ("accumulator", accumulator(learner)),
             ("preference", s.prefer.to_string()),
             ("samples", grouped(learner.samples())),
         ] {
@@ -99,6 +100,19 @@ impl Show {
             out.push_str(&coefficients(model));
         }
         out
+    }
+}
+
+/// The accumulator: what `auto` stands for, and what single precision may have cost.
+fn accumulator(learner: &Learner) -> String {
+    let setting = learner.settings().accumulator;
+    let used = learner.accumulator();
+    match learner.rounding_bound().ok().flatten() {
+        Some(bound) => {
+            format!("{setting}, predictions moved by at most {} of their deviation", short(bound))
+        }
+        None if setting == used => setting.to_string(),
+        None => format!("{used} ({setting})"),
     }
 }
 
@@ -202,7 +216,10 @@ pub(crate) fn document(model: &Model, tasks: &[TaskReport]) -> Value {
         "ridge_setting": s.ridge.to_string(),
         "standardize": learner.solution().map_or(s.standardize, |m| m.penalty.standardize()),
         "memory": s.memory.to_string(),
-        "accumulator": s.accumulator.to_string(),
+        "accumulator": learner.accumulator().to_string(),
+        "accumulator_setting": s.accumulator.to_string(),
+        "store": s.store.to_string(),
+        "rounding_bound": learner.rounding_bound().ok().flatten(),
         "preference": preference,
         "samples": learner.samples(),
         "state_bytes": model.state_bytes(),

@@ -10,6 +10,7 @@
 //! | `basis.weights` | inputs × units | random bases: W |
 //! | `basis.phase`, `basis.bias`, `basis.outer` | units | `rff`, `relu`, `ntk` |
 //! | `basis.length`, `basis.norms` | 1, units | `rbf`: ℓ and ‖c‖² of the centres, the columns of W |
+//! | `basis.windows` | 5 | `patches`: height, width, size, step, grid; shift and spread are one number, W is pixels of a window × filters, `bias` has one number per filter |
 //!
 //! The formulas stand with [`pmfcl::Parts`].
 
@@ -95,6 +96,17 @@ pub(crate) fn basis(exported: &Exported<'_>) -> Vec<Tensor> {
                 }
             }
             tensors
+        }
+        Parts::Patches { layout, shift, spread, weights, bias } => {
+            let (cells, filters) = (layout.size * layout.size, bias.len());
+            let windows = [layout.height, layout.width, layout.size, layout.step, layout.grid];
+            vec![
+                Tensor::floats("basis.shift", &[1], &[shift]),
+                Tensor::floats("basis.spread", &[1], &[spread]),
+                Tensor::floats("basis.weights", &[cells, filters], weights),
+                Tensor::floats("basis.bias", &[filters], bias),
+                Tensor::whole("basis.windows", windows.map(|n| n as i64).to_vec()),
+            ]
         }
     }
 }

@@ -95,6 +95,7 @@ fn every_basis(check: impl Fn(&str, &Exported<'_>)) {
         "rff:8",
         "relu:7",
         "ntk:6",
+        "patches:3,size=1,grid=1,shape=1x2",
     ];
     for spec in specs {
         let design = design(spec, 2, true);

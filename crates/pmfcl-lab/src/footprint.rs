@@ -129,7 +129,7 @@ fn resident() -> usize {
 }
 
 /// Most bytes ever resident.
-fn high_water() -> usize {
+pub(crate) fn high_water() -> usize {
     status("VmHWM:")
 }
 

@@ -15,7 +15,7 @@ pub mod data;
 pub mod footprint;
 pub mod images;
 pub mod kernels;
+pub mod random_features;
 pub mod reproduce;
 pub mod scaling;
 pub mod stream;
-pub mod wide;

@@ -167,6 +167,7 @@ impl PyModel {
         dict.set_item("standardize", s.standardize)?;
         dict.set_item("memory", s.memory.to_string())?;
         dict.set_item("accumulator", s.accumulator.to_string())?;
+        dict.set_item("store", s.store.to_string())?;
         dict.set_item("prefer", s.prefer.to_string())?;
         Ok(dict)
     }
@@ -199,6 +200,8 @@ impl PyModel {
         dict.set_item("unique", solution.outcome == Outcome::Unique)?;
         dict.set_item("ridge", solution.penalty.ridge())?;
         dict.set_item("standardize", solution.penalty.standardize())?;
+        dict.set_item("accumulator", learner.accumulator().to_string())?;
+        dict.set_item("rounding_bound", outside(py, || learner.rounding_bound().map_err(raised))?)?;
         for (name, value) in chosen {
             dict.set_item(name, value)?;
         }

@@ -44,7 +44,7 @@ fn summarized(settings: &Settings, rows: TaskRows<'_>) -> Result<Summary, Failur
 impl PySummary {
     /// Summarizes rows.
     #[staticmethod]
-    #[pyo3(signature = (x, y, sample_weight=None, *, fit_intercept=true, accumulator="qr", threads=None))]
+    #[pyo3(signature = (x, y, sample_weight=None, *, fit_intercept=true, accumulator="auto", threads=None))]
     fn from_data(
         x: &Bound<'_, PyAny>,
         y: &Bound<'_, PyAny>,

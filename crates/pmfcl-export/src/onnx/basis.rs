@@ -3,7 +3,7 @@
 use std::f64::consts::FRAC_PI_2;
 
 use pmfcl::Parts;
-use pmfcl::basis::{Finish, Monomial, Pointwise};
+use pmfcl::basis::{Finish, Layout, Monomial, Pointwise};
 
 use super::columns::{join, pick, product};
 use super::graph::Graph;
@@ -36,6 +36,9 @@ pub(super) fn basis(graph: &mut Graph, x: &str, parts: &Parts<'_>) -> String {
             let x = graph.node("Div", &[&moved, &spread], &[]);
             let z = product(graph, &x, &weights, d);
             random(graph, &x, &z, (d, units), finish)
+        }
+        Parts::Patches { layout, shift, spread, weights, bias } => {
+            patches(graph, x, layout, (*shift, *spread), weights, bias)
         }
     }
 }
@@ -206,6 +209,46 @@ fn random(
             flat(graph, &product, d * units)
         }
     }
+}
+
+/// Windows side by side, filters over each, means over regions as one more product. No convolution: onnxruntime has none for
+/// doubles.
+fn patches(
+    graph: &mut Graph,
+    x: &str,
+    layout: &Layout,
+    (shift, spread): (f64, f64),
+    weights: &[f64],
+    bias: &[f64],
+) -> String {
+    let (windows, filters) = (layout.windows(), bias.len());
+    let cells = layout.size * layout.size;
+    let counts = layout.counts();
+    let places: Vec<i64> =
+        (0..windows).flat_map(|w| layout.pixels(w)).map(|place| place as i64).collect();
+    let mut means = vec![0.0; counts.len() * windows];
+    for w in 0..windows {
+        means[layout.region(w) * windows + w] = 1.0 / counts[layout.region(w)] as f64;
+    }
+    // A number for each pixel: a common one would be drawn into the product that follows; see `product`.
+    let d = layout.height * layout.width;
+    let shift = graph.numbers("shift", &[d], &vec![shift; d]);
+    let spread = graph.numbers("spread", &[d], &vec![spread; d]);
+    let weights = graph.numbers("weights", &[cells, filters], weights);
+    let bias = graph.numbers("bias", &[filters], bias);
+    let means = graph.numbers("means", &[counts.len(), windows], &means);
+    let moved = graph.node("Sub", &[x, &shift], &[]);
+    let x = graph.node("Div", &[&moved, &spread], &[]);
+    let places = graph.wholes("pixels", &places);
+    let pixels = graph.node("Gather", &[&x, &places], &[("axis", 1)]);
+    let shape = graph.wholes("shape", &[0, windows as i64, cells as i64]);
+    let pixels = graph.node("Reshape", &[&pixels, &shape], &[]);
+    let seen = product(graph, &pixels, &weights, cells);
+    let seen = graph.node("Add", &[&seen, &bias], &[]);
+    let seen = graph.node("Relu", &[&seen], &[]);
+    // regions × windows times rows × windows × filters
+    let columns = graph.node("MatMul", &[&means, &seen], &[]);
+    flat(graph, &columns, counts.len() * filters)
 }
 
 /// All but the rows in one dimension. A length of 0 is ONNX for "as it is".

@@ -49,6 +49,7 @@ fn settings() -> Vec<Settings> {
         "rff:16,gamma=0.1,seed=3",
         "rbf:5",
         "relu:6,scale=none",
+        "patches:2,size=1,grid=1,shape=1x2",
         "ntk:4,seed=18446744073709551615",
     ] {
         all.push(Settings { basis: basis.parse().unwrap(), ..plain.clone() });
@@ -58,7 +59,9 @@ fn settings() -> Vec<Settings> {
     }
     all.push(Settings { standardize: true, ..plain.clone() });
     all.push(Settings { memory: MemoryKind::Compact, ..plain.clone() });
-    all.push(Settings { accumulator: "gram".parse().unwrap(), ..plain.clone() });
+    for accumulator in ["qr", "gram", "mixed"] {
+        all.push(Settings { accumulator: accumulator.parse().unwrap(), ..plain.clone() });
+    }
     for prefer in ["equal", "decay:0.5", "decay:0.1"] {
         all.push(Settings { prefer: prefer.parse().unwrap(), ..plain.clone() });
     }

@@ -15,6 +15,10 @@ pub struct Exact {
     classes: Vec<String>,
     model: Learner,
     tasks: usize,
+    /// Subtracted from every pixel.
+    centre: f32,
+    /// Whether the time to learn a task includes that of a solution.
+    solves: bool,
 }
 
 impl Exact {
@@ -29,8 +33,21 @@ impl Exact {
     ) -> Result<Self, Error> {
         let classes: Vec<String> = (0..outputs).map(|c| c.to_string()).collect();
         let problem = problem.with_classes(classes.clone())?;
-        let model = Learner::new(problem, Settings { threads: 1, ..settings })?;
-        Ok(Self { name: name.to_owned(), classes, model, tasks: 0 })
+        let model = Learner::new(problem, settings)?;
+        let name = name.to_owned();
+        Ok(Self { name, classes, model, tasks: 0, centre: 0.0, solves: true })
+    }
+
+    /// The same with a number subtracted from every pixel.
+    #[must_use]
+    pub fn centred(self, centre: f32) -> Self {
+        Self { centre, ..self }
+    }
+
+    /// The same, solved when scores are asked for and not after every task.
+    #[must_use]
+    pub fn solved_at_the_end(self) -> Self {
+        Self { solves: false, ..self }
     }
 
     /// Linear, squared loss, a small fixed ridge, constant memory.
@@ -39,6 +56,7 @@ impl Exact {
             ridge: Ridge::Fixed(1e-4),
             memory: MemoryKind::Compact,
             accumulator: Accumulator::Gram,
+            threads: 1,
             ..Settings::default()
         };
         (Problem::Squared(Squared { classes: Some(ClassList::Open) }), settings)
@@ -57,9 +75,27 @@ impl Exact {
             certify: false,
             ..Logistic::default()
         };
-        let settings =
-            Settings { memory: MemoryKind::Compact, ridge: Ridge::Auto, ..Settings::default() };
+        let settings = Settings {
+            memory: MemoryKind::Compact,
+            ridge: Ridge::Auto,
+            threads: 1,
+            ..Settings::default()
+        };
         (Problem::Logistic(logistic), settings)
+    }
+
+    /// Linear discriminants on a wide basis: constant memory, products in single precision, all threads.
+    ///
+    /// # Errors
+    /// When the basis cannot be read.
+    pub(super) fn wide(basis: &str) -> Result<(Problem, Settings), Error> {
+        let settings = Settings {
+            basis: basis.parse().map_err(pmfcl::Error::from)?,
+            memory: MemoryKind::Compact,
+            accumulator: Accumulator::Mixed,
+            ..Settings::default()
+        };
+        Ok((Problem::gaussian(), settings))
     }
 }
 
@@ -78,13 +114,14 @@ impl Student for Exact {
         let mut x = Vec::with_capacity(codes.len() * width);
         for i in 0..codes.len() {
             task.x.write(i, &mut row);
-            x.extend(row.iter().map(|&v| v as f32));
+            x.extend(row.iter().map(|&v| v as f32 - self.centre));
         }
         let labels = Labels::from_codes(codes, &self.classes)?;
         let rows = TaskRows::new(Rows::from_f32(&x, width)?, &labels);
         self.model.learn(&self.tasks.to_string(), rows, 1.0)?;
-        // The time to learn a task is measured with the solution.
-        self.model.solution()?;
+        if self.solves {
+            self.model.solution()?;
+        }
         self.tasks += 1;
         Ok(())
     }
@@ -93,7 +130,8 @@ impl Student for Exact {
         if self.tasks == 0 {
             return Ok(vec![0.0; rows * self.classes.len()]);
         }
-        Ok(self.model.scores(Rows::new(x, x.len() / rows.max(1))?)?)
+        let x: Vec<f32> = x.iter().map(|&v| v as f32 - self.centre).collect();
+        Ok(self.model.scores(Rows::from_f32(&x, x.len() / rows.max(1))?)?)
     }
 
     /// The memory: numbers in double precision.

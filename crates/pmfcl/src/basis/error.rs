@@ -68,6 +68,16 @@ pub enum BasisError {
         /// The limit.
         most: usize,
     },
+    /// Inputs that are not the image a basis needs.
+    #[error("`{basis}` on {inputs} inputs: {reason}")]
+    Image {
+        /// The spec.
+        basis: String,
+        /// Number of inputs.
+        inputs: usize,
+        /// What does not fit, and what to do.
+        reason: String,
+    },
     /// A basis that learns its ranges from the first rows was given none.
     #[error("`{basis}` is fixed from the first rows, but there are none")]
     NoRows {

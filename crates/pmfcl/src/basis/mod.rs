@@ -19,6 +19,7 @@
 //! | `rbf:m` | m | exp(−‖x̃ − c‖²/(2ℓ²)) at centres drawn from the first rows |
 //! | `rff:m` | m | √(2/m)·cos(x̃W + b), so that φ(x)ᵀφ(x′) ≈ exp(−γ‖x̃ − x̃′‖²) |
 //! | `relu:m` | m | max(0, x̃W + b) |
+//! | `patches:m` | m | means over a grid of max(0, windows of an image × filters + b) |
 //! | `ntk:m` | m·d | x̃ ⊗ (w ⊙ 1[Vx̃ ≥ 0]): a two-layer network near its random start |
 //!
 //! The intercept is not part of a basis; the learner adds it.
@@ -45,6 +46,7 @@ mod error;
 #[cfg(test)]
 mod golden;
 mod parts;
+mod patches;
 mod pointwise;
 mod polynomial;
 mod random;
@@ -58,9 +60,11 @@ pub use design::Design;
 pub(crate) use design::tests::MAPPED;
 pub use error::BasisError;
 pub use parts::{Monomial, Parts};
+pub use patches::Layout;
 pub use pointwise::Pointwise;
 pub use random::Finish;
 
+use patches::Patches;
 use polynomial::Polynomial;
 use random::Random;
 use spec::{Kind, Scale};
@@ -100,7 +104,9 @@ impl Basis {
             Kind::Spline { range, .. } => range.is_none(),
             Kind::Rbf { .. } => true,
             Kind::Rff { gamma, scale, .. } => gamma.is_none() || *scale == Scale::Range,
-            Kind::Relu { scale, .. } | Kind::Ntk { scale, .. } => *scale == Scale::Range,
+            Kind::Relu { scale, .. } | Kind::Ntk { scale, .. } | Kind::Patches { scale, .. } => {
+                *scale == Scale::Range
+            }
         }
     }
 
@@ -109,7 +115,7 @@ impl Basis {
     /// * `spline`: the range of each input (a constant v takes [v − 1, v + 1]).
     /// * random bases: the range of each input (a constant one takes the median range of the
     ///   others, or 1); for `rff` γ = 1/(d · mean variance of x̃), for `rbf` the centres and
-    ///   ℓ = the median distance between them.
+    ///   ℓ = the median distance between them. `patches`: one range for all inputs.
     ///
     /// Paper: Appendix D.1 (`app:mfcl_basis`).
     /// Cost: one pass over `rows`, the draws, and 10⁶·d operations at most for ℓ.
@@ -126,6 +132,7 @@ impl Basis {
             }
             match &self.0 {
                 Kind::Spline { .. } => spline::learn(rows, d)?,
+                Kind::Patches { .. } => patches::learn(rows, d)?,
                 kind => units::learn(kind, rows, d)?,
             }
         } else {
@@ -140,6 +147,7 @@ impl Basis {
             Kind::Spline { range: Some((lo, hi)), .. } => [vec![*lo; d], vec![*hi; d]].concat(),
             Kind::Rff { gamma: Some(gamma), .. } => units::raw(d, Some(*gamma)),
             Kind::Relu { .. } | Kind::Ntk { .. } => units::raw(d, None),
+            Kind::Patches { .. } => vec![0.0, 1.0],
             _ => Vec::new(),
         }
     }
@@ -152,9 +160,10 @@ impl Basis {
             Kind::Polynomial { degree: count, .. }
             | Kind::Spline { count, .. }
             | Kind::Ntk { count, .. } => d.checked_mul(*count),
-            Kind::Rbf { count, .. } | Kind::Rff { count, .. } | Kind::Relu { count, .. } => {
-                Some(*count)
-            }
+            Kind::Rbf { count, .. }
+            | Kind::Rff { count, .. }
+            | Kind::Relu { count, .. }
+            | Kind::Patches { count, .. } => Some(*count),
         }
     }
 
@@ -174,6 +183,12 @@ impl Basis {
             {
                 too_large("weights", random::MAX_WEIGHTS)
             }
+            Kind::Patches { windows, .. } => match windows.lay(d) {
+                Ok(_) => Ok(()),
+                Err(reason) => {
+                    Err(BasisError::Image { basis: self.to_string(), inputs: d, reason })
+                }
+            },
             _ => Ok(()),
         }
     }
@@ -198,6 +213,7 @@ enum Rule {
     Polynomial(Polynomial),
     Spline(Spline),
     Random(Random),
+    Patches(Patches),
 }
 
 impl Map {
@@ -217,6 +233,11 @@ impl Map {
         let rule = match &basis.0 {
             kind @ (Kind::Rbf { .. } | Kind::Rff { .. } | Kind::Relu { .. } | Kind::Ntk { .. }) => {
                 Rule::Random(Random::build(kind, d, frozen).map_err(wrong)?)
+            }
+            Kind::Patches { count, windows, seed, .. } => {
+                let layout = windows.lay(d).expect("the size was checked");
+                let filters = count / windows.regions();
+                Rule::Patches(Patches::build(layout, filters, *seed, frozen).map_err(wrong)?)
             }
             Kind::Spline { count, .. } => {
                 Rule::Spline(Spline::build(*count, d, frozen).map_err(wrong)?)
@@ -271,6 +292,9 @@ impl Map {
             Rule::Random(random) => {
                 random.apply(rows, out, stride, |i, row| self.check_row(rows, i, row))
             }
+            Rule::Patches(patches) => {
+                patches.apply(rows, out, stride, |i, row| self.check_row(rows, i, row))
+            }
             rule => {
                 for (i, x) in rows.chunks_exact(d).enumerate() {
                     let row = &mut out[i * stride..][..m];
@@ -279,7 +303,7 @@ impl Map {
                         Rule::Polynomial(polynomial) => polynomial.row(x, row),
                         Rule::Spline(spline) => spline.row(x, row),
                         // The inputs are finite: nothing is left to check.
-                        Rule::Identity | Rule::Random(_) => {
+                        Rule::Identity | Rule::Random(_) | Rule::Patches(_) => {
                             row.copy_from_slice(x);
                             continue;
                         }
@@ -312,7 +336,7 @@ impl Map {
     }
 
     /// Names of the columns from the names of the inputs: `x1^2*x2`, `log(x1)`, `spline3(x1)`,
-    /// `rff17`, `ntk3(x1)`.
+    /// `rff17`, `ntk3(x1)`, `patch3(1,2)`.
     ///
     /// Inputs beyond the names given are called `x1`, `x2`, … by their place.
     pub fn names(&self, inputs: &[String]) -> Vec<String> {
@@ -325,6 +349,7 @@ impl Map {
             Rule::Polynomial(polynomial) => polynomial.names(&x),
             Rule::Spline(spline) => spline.names(&x),
             Rule::Random(random) => random.names(&x),
+            Rule::Patches(patches) => patches.names(),
         }
     }
 
@@ -351,6 +376,7 @@ impl Map {
             Rule::Polynomial(polynomial) => Parts::Monomials(polynomial.monomials(self.inputs)),
             Rule::Spline(spline) => spline.parts(),
             Rule::Random(random) => random.parts(),
+            Rule::Patches(patches) => patches.parts(),
         }
     }
 
@@ -371,6 +397,7 @@ impl Map {
             Rule::Polynomial(polynomial) => polynomial.responsible_input(x, feature),
             Rule::Spline(spline) => spline.responsible_input(feature),
             Rule::Random(random) => random.responsible_input(x),
+            Rule::Patches(patches) => patches.responsible_input(x),
         };
         let (basis, value) = (self.basis.to_string(), x[column]);
         // |x| < tiny with a negative exponent overflows too, but only 0 has no value at all.

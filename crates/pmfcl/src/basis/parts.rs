@@ -16,6 +16,7 @@
 //! # Ok::<(), pmfcl::basis::BasisError>(())
 //! ```
 
+use super::patches::Layout;
 use super::pointwise::Pointwise;
 use super::random::Finish;
 
@@ -54,6 +55,20 @@ pub enum Parts<'a> {
         weights: &'a [f64],
         /// What becomes of Z.
         finish: &'a Finish,
+    },
+    /// Column r·filters + f is the mean of max(0, x̃W + bias) of filter f over the windows of region r, x̃ being
+    /// the pixels of a window, (x − shift)/spread.
+    Patches {
+        /// Where windows lie, and which region each belongs to.
+        layout: Layout,
+        /// What is taken off each pixel.
+        shift: f64,
+        /// What each pixel is then divided by.
+        spread: f64,
+        /// W: row c holds the weights of pixel c of a window, one for each filter.
+        weights: &'a [f64],
+        /// One for each filter.
+        bias: &'a [f64],
     },
 }
 
@@ -143,6 +158,22 @@ mod tests {
                     _ => units.collect(),
                 }
             }
+            Parts::Patches { layout, shift, spread, weights, bias } => {
+                let (filters, counts) = (bias.len(), layout.counts());
+                let mut columns = vec![0.0; counts.len() * filters];
+                for w in 0..layout.windows() {
+                    let pixels: Vec<f64> =
+                        layout.pixels(w).map(|at| (x[at] - shift) / spread).collect();
+                    for f in 0..filters {
+                        let seen: f64 =
+                            (0..pixels.len()).map(|c| pixels[c] * weights[c * filters + f]).sum();
+                        let region = layout.region(w);
+                        columns[region * filters + f] +=
+                            (seen + bias[f]).max(0.0) / counts[region] as f64;
+                    }
+                }
+                columns
+            }
         }
     }
 
@@ -163,6 +194,8 @@ mod tests {
             "rff:11",
             "relu:8",
             "ntk:5",
+            "patches:4,size=1,step=1,grid=1,shape=1x3",
+            "patches:2,size=1,step=2,grid=1,shape=3x1,scale=none",
         ];
         for spec in specs {
             let map = spec.parse::<Basis>().unwrap().fix(&ROWS, 3).unwrap();

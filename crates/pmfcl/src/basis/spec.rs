@@ -9,6 +9,7 @@
 //! | `rbf:200` | `length=`, `scale=range\|none`, `seed=` |
 //! | `rff:1024` | `gamma=`, `scale=range\|none`, `seed=` |
 //! | `relu:2000`, `ntk:256` | `scale=range\|none`, `seed=` |
+//! | `patches:2000` | `size=9`, `step=2`, `grid=4`, `shape=28x28`, `scale=range\|none`, `seed=` |
 //!
 //! Letters may be of either case and blanks around the pieces are ignored; [`Display`] writes the
 //! canonical form, with every option that is not its default.
@@ -16,11 +17,12 @@
 use std::fmt::{self, Display};
 use std::str::FromStr;
 
+use super::patches::Windows;
 use super::{Basis, BasisError, MAX_COLUMNS};
 
 /// Names of the bases, in the order of the documentation.
 pub(super) const NAMES: &[&str] =
-    &["linear", "poly", "log", "exp", "power", "spline", "rbf", "rff", "relu", "ntk"];
+    &["linear", "poly", "log", "exp", "power", "spline", "rbf", "rff", "relu", "ntk", "patches"];
 
 /// What a spec says. Numbers have been checked: counts at least 1, the rest finite.
 #[derive(Debug, Clone, PartialEq)]
@@ -35,6 +37,7 @@ pub(super) enum Kind {
     Rff { count: usize, gamma: Option<f64>, scale: Scale, seed: u64 },
     Relu { count: usize, scale: Scale, seed: u64 },
     Ntk { count: usize, scale: Scale, seed: u64 },
+    Patches { count: usize, windows: Windows, scale: Scale, seed: u64 },
 }
 
 /// The units in which a random basis sees its inputs.
@@ -77,6 +80,7 @@ impl FromStr for Basis {
             "rbf" => &["length", "scale", "seed"],
             "rff" => &["gamma", "scale", "seed"],
             "relu" | "ntk" => &["scale", "seed"],
+            "patches" => &["size", "step", "grid", "shape", "scale", "seed"],
             _ => &[],
         };
         let mut given = Given { basis, head, number, options: Vec::new() };
@@ -171,6 +175,15 @@ impl<'a> Given<'a> {
                 let count = self.count("a number of hidden units", "ntk:256", 1)?;
                 Kind::Ntk { count, scale: self.scale(None)?, seed: self.seed()? }
             }
+            "patches" => {
+                let count = self.count("a number of columns", "patches:2000", 1)?;
+                let windows = self.windows()?;
+                if count % windows.regions() != 0 {
+                    let expected = "a multiple of the square of `grid`, 16 where it is not given";
+                    return Err(self.wrong(self.head.trim(), expected));
+                }
+                Kind::Patches { count, windows, scale: self.scale(None)?, seed: self.seed()? }
+            }
             _ if self.number.is_some() => {
                 return Err(self.wrong(self.head.trim(), "no number after the name"));
             }
@@ -220,6 +233,24 @@ impl<'a> Given<'a> {
             Some(value) => Ok(Some(value)),
             None => Err(self.wrong(&format!("{key}={value}"), expected)),
         }
+    }
+
+    fn windows(&self) -> Result<Windows, BasisError> {
+        let whole = |text: &str| {
+            digits(text).and_then(|text| text.parse().ok()).filter(|n| (1..=1000).contains(n))
+        };
+        let shape = |text: &str| {
+            let (height, width) = text.split_once('x')?;
+            Some((whole(height)?, whole(width)?))
+        };
+        let number = |key: &str| self.option(key, "a whole number from 1 to 1000", whole);
+        let default = Windows::DEFAULT;
+        Ok(Windows {
+            shape: self.option("shape", "HEIGHTxWIDTH in pixels, such as `28x28`", shape)?,
+            size: number("size")?.unwrap_or(default.size),
+            step: number("step")?.unwrap_or(default.step),
+            grid: number("grid")?.unwrap_or(default.grid),
+        })
     }
 
     fn scale(&self, unit: Option<f64>) -> Result<Scale, BasisError> {
@@ -282,6 +313,23 @@ impl Display for Basis {
             }
             Kind::Ntk { count, scale, seed } => {
                 write!(f, "ntk:{count}")?;
+                random(f, None, *scale, *seed)
+            }
+            Kind::Patches { count, windows, scale, seed } => {
+                write!(f, "patches:{count}")?;
+                let default = Windows::DEFAULT;
+                for (key, value, default) in [
+                    ("size", windows.size, default.size),
+                    ("step", windows.step, default.step),
+                    ("grid", windows.grid, default.grid),
+                ] {
+                    if value != default {
+                        write!(f, ",{key}={value}")?;
+                    }
+                }
+                if let Some((height, width)) = windows.shape {
+                    write!(f, ",shape={height}x{width}")?;
+                }
                 random(f, None, *scale, *seed)
             }
         }

@@ -3,13 +3,16 @@
 //! Rows of `R` are columns of `L = Rᵀ`, so the row-major triangle *is* the column-major lower factor,
 //! and the decomposition runs where the result will stay.
 
+use std::ops::Range;
+
 use faer::dyn_stack::{MemBuffer, MemStack};
 use faer::linalg::cholesky::llt::factor as llt;
+use faer::linalg::matmul::matmul;
 use faer::linalg::matmul::triangular::{self, BlockStructure};
 use faer::linalg::triangular_solve::solve_lower_triangular_in_place;
 use faer::{Accum, MatMut, MatRef, Par, Spec};
 
-use super::{Gram, Triangle};
+use super::{Gram, Triangle, each};
 
 /// Steps of power iteration: the estimate is within a factor of about two after three.
 const STEPS: usize = 4;
@@ -136,28 +139,112 @@ fn small(m: usize, width: usize, cells: &mut [f64]) -> Option<()> {
     Some(())
 }
 
+/// Rows factored together, and rows that one thread updates at once.
+pub(crate) const STEP: usize = 128;
+
 fn large(m: usize, p: usize, cells: &mut [f64]) -> Option<()> {
-    let all = MatMut::from_column_major_slice_mut(cells, m + p, m);
-    let (mut lower, targets) = all.split_at_row_mut(m);
-    let params = Spec::default();
-    let mut memory = MemBuffer::new(llt::cholesky_in_place_scratch::<f64>(m, Par::Seq, params));
-    llt::cholesky_in_place(
-        lower.as_mut(),
-        llt::LltRegularization::default(),
-        Par::Seq,
-        MemStack::new(&mut memory),
-        params,
-    )
-    .ok()?;
-    if p > 0 {
-        solve_lower_triangular_in_place(lower.as_ref(), targets.transpose_mut(), Par::Seq);
-    }
+    blocked(m, p, cells, &mut Definite)?;
     // The other half has served as scratch.
     for (i, row) in cells.chunks_exact_mut(m + p).enumerate() {
         row[..i].fill(0.0);
     }
     Some(())
 }
+
+/// What [`blocked`] does with the rows of one block.
+pub(crate) trait Steps {
+    /// Factors the rows `block` of `cells`, from which all rows above it have been subtracted, in the columns from the block's
+    /// first up to `to`. The rows of the result hold `R`.
+    fn factor(&mut self, cells: &mut [f64], block: Range<usize>, to: usize) -> Option<()>;
+
+    /// Whether row `i` has no part in the result. Its diagonal is then 1 and the rest of it zero.
+    fn is_left_out(&self, i: usize) -> bool;
+}
+
+/// Cholesky's decomposition of a positive definite matrix: no row is left out.
+struct Definite;
+
+impl Steps for Definite {
+    fn factor(&mut self, cells: &mut [f64], block: Range<usize>, to: usize) -> Option<()> {
+        let (from, size) = (block.start, block.len());
+        let width = cells.len() / block.end;
+        let rows = &mut cells[from * width..];
+        let all = MatMut::from_column_major_slice_mut(rows, width, size);
+        let (mut lower, targets) =
+            all.submatrix_mut(from, 0, to - from, size).split_at_row_mut(size);
+        let params = Spec::default();
+        let mut memory =
+            MemBuffer::new(llt::cholesky_in_place_scratch::<f64>(size, Par::Seq, params));
+        llt::cholesky_in_place(
+            lower.as_mut(),
+            llt::LltRegularization::default(),
+            Par::Seq,
+            MemStack::new(&mut memory),
+            params,
+        )
+        .ok()?;
+        if to > block.end {
+            solve_lower_triangular_in_place(lower.as_ref(), targets.transpose_mut(), Par::Seq);
+        }
+        Some(())
+    }
+
+    fn is_left_out(&self, _: usize) -> bool {
+        false
+    }
+}
+
+/// Cholesky's decomposition, block of rows by block of rows: `cells` holds the upper half of `m` rows of `m + p`, and then `[R | Z]`.
+/// What is below the diagonal is scratch.
+///
+/// After a block is factored, its rows are solved for the columns on the right and subtracted from all rows below it, in tiles
+/// that threads share. `None` where a block cannot be factored. Cost: `m³/3 + m² p` flops.
+pub(crate) fn blocked(m: usize, p: usize, cells: &mut [f64], steps: &mut impl Steps) -> Option<()> {
+    let width = m + p;
+    for from in (0..m).step_by(STEP) {
+        let to = m.min(from + STEP);
+        let last = to == m;
+        steps.factor(&mut cells[..to * width], from..to, if last { width } else { to })?;
+        if last {
+            break;
+        }
+        let (done, below) = cells.split_at_mut(to * width);
+        let rows = &mut done[from * width..];
+        let all = MatMut::from_column_major_slice_mut(rows, width, to - from);
+        let (corner, mut right) =
+            all.submatrix_mut(from, 0, width - from, to - from).split_at_row_mut(to - from);
+        let mut tiles = Vec::new();
+        while right.nrows() > SOLVED {
+            let (tile, after) = right.split_at_row_mut(SOLVED);
+            tiles.push(tile);
+            right = after;
+        }
+        tiles.push(right);
+        let corner = corner.as_ref();
+        each(tiles, |tile| {
+            solve_lower_triangular_in_place(corner, tile.transpose_mut(), Par::Seq);
+        });
+        for i in from..to {
+            if steps.is_left_out(i) {
+                rows[(i - from) * width + to..(i - from + 1) * width].fill(0.0);
+            }
+        }
+        let panel = MatRef::from_column_major_slice(&*rows, width, to - from);
+        let tiles = below.chunks_mut(STEP * width).zip((to..m).step_by(STEP)).collect();
+        each(tiles, |(tile, first): (&mut [f64], usize)| {
+            let count = tile.len() / width;
+            let tile = MatMut::from_column_major_slice_mut(tile, width, count);
+            let tile = tile.submatrix_mut(first, 0, width - first, count);
+            let left = panel.submatrix(first, 0, width - first, to - from);
+            let right = panel.submatrix(first, 0, count, to - from);
+            matmul(tile, Accum::Add, left, right.transpose(), -1.0, Par::Seq);
+        });
+    }
+    Some(())
+}
+
+/// Columns on the right that one thread solves for at once.
+const SOLVED: usize = 512;
 
 /// The power of two nearest to `1/√square`, 1 for zero.
 fn unit(square: f64) -> f64 {

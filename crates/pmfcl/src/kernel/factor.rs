@@ -33,6 +33,10 @@ const ILL: f64 = 1e7;
 /// Squared norms below this may have lost digits to underflow.
 const TINY: f64 = 1e-280;
 
+/// Numbers of rows that are filled at once, and rows that are turned into columns at once.
+const FILLED: usize = 1 << 19;
+const TURNED: usize = 16;
+
 /// An accurate triangle of the given rows.
 ///
 /// The error is that of Householder's method: `X + ΔX = QR` with `‖Δx_j‖` a few `m ε ‖x_j‖` in every
@@ -125,26 +129,44 @@ fn distance_from_identity(gram: &Gram) -> f64 {
 fn by_reflections(m: usize, p: usize, source: &impl Source, rows: Range<usize>) -> Triangle {
     let width = m + p;
     let deep = if m <= 1024 { (4 * m).max(1024) } else { 4096.max(m) };
-    let mut filled = vec![0.0; 16 * width];
-    let mut scales = Scales::none(width);
-    for from in rows.clone().step_by(16) {
-        let take = 16.min(rows.end - from);
-        source.fill(from, &mut filled[..take * width]);
-        scales.see(&filled[..take * width]);
+    // The basis maps many rows at once; they are turned few by few, so that a cache line of each column stays in cache.
+    let chunk = (FILLED / width / TURNED * TURNED).clamp(TURNED, 256);
+    let mut filled = vec![0.0; chunk.min(rows.len()) * width];
+    let mut scale = vec![1.0; width];
+    if rows.len() > deep {
+        let mut scales = Scales::none(width);
+        for from in rows.clone().step_by(chunk) {
+            let take = chunk.min(rows.end - from);
+            source.fill(from, &mut filled[..take * width]);
+            scales.see(&filled[..take * width]);
+        }
+        scale = scales.factors();
     }
-    let scale = scales.factors();
     let mut seen = Triangle::empty(m, p);
     let mut cells = vec![0.0; (deep.min(rows.len()) + m.min(rows.len())) * width];
     for start in rows.clone().step_by(deep) {
         let above = deep.min(rows.end - start);
         let tall = above + seen.rows;
         let matrix = &mut cells[..tall * width];
-        for from in (0..above).step_by(16) {
-            let take = 16.min(above - from);
+        for from in (0..above).step_by(chunk) {
+            let take = chunk.min(above - from);
             source.fill(start + from, &mut filled[..take * width]);
-            for (j, column) in matrix.chunks_exact_mut(tall).enumerate() {
-                for (i, cell) in column[from..from + take].iter_mut().enumerate() {
-                    *cell = filled[i * width + j] * scale[j];
+            for (turn, rows) in filled[..take * width].chunks(TURNED * width).enumerate() {
+                let (from, take) = (from + turn * TURNED, rows.len() / width);
+                for (j, column) in matrix.chunks_exact_mut(tall).enumerate() {
+                    for (i, cell) in column[from..from + take].iter_mut().enumerate() {
+                        *cell = rows[i * width + j] * scale[j];
+                    }
+                }
+            }
+        }
+        if rows.len() <= deep {
+            // All rows are here: no need to make them twice.
+            let largest = |column: &[f64]| column.iter().fold(0.0_f64, |l, v| l.max(v.abs()));
+            scale = Scales(matrix.chunks_exact(tall).map(largest).collect()).factors();
+            for (column, s) in matrix.chunks_exact_mut(tall).zip(&scale) {
+                if s.to_bits() != 1f64.to_bits() {
+                    column.iter_mut().for_each(|v| *v *= s);
                 }
             }
         }
@@ -182,11 +204,12 @@ pub(crate) fn stack(a: &Triangle, b: &Triangle) -> Triangle {
     let mut cells = vec![0.0; tall * width];
     let both = a.rows.min(b.rows);
     let place = |i: usize, second: usize| if i < both { 2 * i + second } else { both + i };
-    for (second, triangle) in [a, b].into_iter().enumerate() {
-        for (i, row) in triangle.cells.chunks_exact(width).enumerate() {
-            let at = place(i, second);
-            for j in i..width {
-                cells[j * tall + at] = row[j] * scale[j];
+    for from in (0..a.rows.max(b.rows)).step_by(TURNED) {
+        for j in from..width {
+            for (second, triangle) in [a, b].into_iter().enumerate() {
+                for i in from..triangle.rows.min(from + TURNED).min(j + 1) {
+                    cells[j * tall + place(i, second)] = triangle.cells[i * width + j] * scale[j];
+                }
             }
         }
     }
@@ -204,9 +227,11 @@ pub(crate) fn stack(a: &Triangle, b: &Triangle) -> Triangle {
 fn collect(m: usize, p: usize, matrix: &[f64], tall: usize, residual: &[f64]) -> Triangle {
     let (rows, width) = (tall.min(m), m + p);
     let mut cells = vec![0.0; rows * width];
-    for (j, column) in matrix.chunks_exact(tall).enumerate() {
-        for i in 0..rows.min(j + 1) {
-            cells[i * width + j] = column[i];
+    for from in (0..rows).step_by(TURNED) {
+        for (j, column) in matrix.chunks_exact(tall).enumerate().skip(from) {
+            for i in from..rows.min(from + TURNED).min(j + 1) {
+                cells[i * width + j] = column[i];
+            }
         }
     }
     for (i, row) in cells.chunks_exact_mut(width).enumerate() {

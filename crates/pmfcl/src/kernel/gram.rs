@@ -16,15 +16,18 @@ use std::ops::Range;
 
 use pulp::{Simd, WithSimd};
 
-use super::Source;
 use super::strip::{Strip, WIDE, groups};
-use super::tile;
+use super::{Source, parallel, tile};
 
 /// Numbers in a block.
-const BLOCK: usize = WIDE * WIDE;
+pub(super) const BLOCK: usize = WIDE * WIDE;
 
 /// Panels on the left that stay in the second-level cache while those on the right pass by.
 const LEFT: usize = 24;
+
+/// Feature panels from which on threads share a strip, and the panels on the right that one of them takes at once.
+const SHARED: usize = 128;
+const BAND: usize = 32;
 
 /// `XᵀX` (upper half), `XᵀY` and the squared norm of each column of `Y`, as running sums.
 ///
@@ -85,9 +88,44 @@ impl Gram {
         Strip::new(self.m, self.p).each(source, rows, |strip| self.absorb(strip));
     }
 
-    /// Adds the rows of one packed strip.
+    /// Adds the rows of one packed strip. Threads share the columns of a wide one; every sum is made by one of them, in the order
+    /// of the rows.
     pub(super) fn absorb(&mut self, strip: &Strip) {
-        tile::dispatch(Absorb { gram: self, strip });
+        let (x, _) = strip.panels();
+        if x < SHARED || parallel::threads() < 2 {
+            let Self { xx, yx, p, .. } = self;
+            let targets = Some(yx.as_mut_slice());
+            tile::dispatch(Absorb { columns: 0..x, xx, targets, p: *p, strip });
+        } else {
+            let (p, mut targets) = (self.p, std::mem::take(&mut self.yx));
+            // The last columns are the longest: they come first.
+            let mut jobs: Vec<Absorb<'_>> = self
+                .bands(BAND)
+                .into_iter()
+                .rev()
+                .map(|(columns, xx)| Absorb { columns, xx, targets: None, p, strip })
+                .collect();
+            jobs.push(Absorb { columns: 0..0, xx: &mut [], targets: Some(&mut targets), p, strip });
+            parallel::each(jobs, |job| tile::dispatch(job));
+            self.yx = targets;
+        }
+        for (k, sums) in self.yy.chunks_exact_mut(WIDE).enumerate() {
+            squares(strip.panel(x + k), sums);
+        }
+    }
+
+    /// Columns of panels, `wide` at a time, with their blocks of `XᵀX`, which lie in one piece.
+    pub(super) fn bands(&mut self, wide: usize) -> Vec<(Range<usize>, &mut [f64])> {
+        let panels = self.m.div_ceil(WIDE);
+        let mut rest = self.xx.as_mut_slice();
+        let mut bands = Vec::with_capacity(panels.div_ceil(wide));
+        for from in (0..panels).step_by(wide) {
+            let to = panels.min(from + wide);
+            let (band, after) = rest.split_at_mut(upper(0, to) - upper(0, from));
+            bands.push((from..to, band));
+            rest = after;
+        }
+        bands
     }
 
     /// Adds the sums over other rows.
@@ -99,6 +137,13 @@ impl Gram {
             for (a, b) in mine.iter_mut().zip(theirs) {
                 *a += b;
             }
+        }
+    }
+
+    /// Adds a share of itself to the sum of squares of every feature from `first` on.
+    pub(crate) fn lift(&mut self, first: usize, share: f64) {
+        for i in first..self.m {
+            self.xx[upper(i / WIDE, i / WIDE) + i % WIDE * (WIDE + 1)] *= 1.0 + share;
         }
     }
 
@@ -114,7 +159,7 @@ impl Gram {
     }
 
     /// Writes `XᵀX[i][i..]`.
-    pub(super) fn xx_from(&self, i: usize, out: &mut [f64]) {
+    pub(crate) fn xx_from(&self, i: usize, out: &mut [f64]) {
         debug_assert_eq!(out.len(), self.m - i);
         let skip = i % WIDE;
         for (q, cells) in (i / WIDE..).zip(0..(skip + out.len()).div_ceil(WIDE)) {
@@ -139,6 +184,17 @@ impl Gram {
         self.yy[k]
     }
 
+    /// Adds to `XᵀY[i][k]`.
+    pub(super) fn add_xy(&mut self, i: usize, k: usize, v: f64) {
+        let at = k / WIDE * self.m.div_ceil(WIDE) + i / WIDE;
+        self.yx[at * BLOCK + k % WIDE * WIDE + i % WIDE] += v;
+    }
+
+    /// Adds to `Σ y²` of target `k`.
+    pub(super) fn add_yy(&mut self, k: usize, v: f64) {
+        self.yy[k] += v;
+    }
+
     /// Whether no sum has overflowed.
     pub(crate) fn is_finite(&self) -> bool {
         // Squares bound all products, so the diagonal tells.
@@ -147,13 +203,18 @@ impl Gram {
 }
 
 /// Where block `(i, j)` of the upper half begins.
-fn upper(i: usize, j: usize) -> usize {
+pub(super) fn upper(i: usize, j: usize) -> usize {
     (j * (j + 1) / 2 + i) * BLOCK
 }
 
-/// [`Gram::absorb`] with the registers of one processor.
+/// [`Gram::absorb`] with the registers of one processor, for some columns of panels.
 struct Absorb<'a> {
-    gram: &'a mut Gram,
+    columns: Range<usize>,
+    /// Blocks of the columns.
+    xx: &'a mut [f64],
+    /// `YᵀX` of all columns, where it is to be updated too.
+    targets: Option<&'a mut [f64]>,
+    p: usize,
     strip: &'a Strip,
 }
 
@@ -173,36 +234,55 @@ impl WithSimd for Absorb<'_> {
 impl Absorb<'_> {
     #[inline(always)]
     fn run<S: Simd, const V: usize>(self, simd: S) {
-        let Self { gram, strip } = self;
+        let Self { columns, xx, mut targets, p, strip } = self;
         let (x, y) = strip.panels();
-        for first in (0..x).step_by(LEFT) {
-            for right in groups(x).filter(|right| right.end > first) {
+        let base = upper(0, columns.start);
+        for first in (0..columns.end).step_by(LEFT) {
+            let right = groups(columns.end - columns.start)
+                .map(|group| columns.start + group.start..columns.start + group.end);
+            for right in right.filter(|right| right.end > first) {
                 for left in first..right.end.min(first + LEFT) {
                     // Below the diagonal there is nothing to do.
                     let from = right.start.max(left);
-                    let at = |j| upper(left, from + j);
+                    let at = |j| upper(left, from + j) - base;
                     match right.end - from {
-                        2 => product::<2>(strip, left, from, &mut gram.xx, at),
-                        _ => product::<1>(strip, left, from, &mut gram.xx, at),
+                        2 => product::<2>(strip, left, from, xx, at),
+                        _ => product::<1>(strip, left, from, xx, at),
                     }
                 }
-                // The panels on the right are available: meet the targets now.
-                if first == 0 {
-                    for left in 0..y {
-                        let at = |j| (left * x + right.start + j) * BLOCK;
-                        let (k, from, yx) = (x + left, right.start, &mut gram.yx);
-                        match (right.len(), gram.p - left * WIDE == 1) {
-                            (2, true) => single::<S, V, 2>(simd, strip, k, from, yx, at),
-                            (_, true) => single::<S, V, 1>(simd, strip, k, from, yx, at),
-                            (2, false) => product::<2>(strip, k, from, yx, at),
-                            (_, false) => product::<1>(strip, k, from, yx, at),
-                        }
-                    }
+                // The panels on the right are in cache: multiply them by the targets now.
+                if first == 0
+                    && let Some(yx) = &mut targets
+                {
+                    meet::<S, V>(simd, strip, (x, y, p), right, yx);
                 }
             }
         }
-        for (k, sums) in gram.yy.chunks_exact_mut(WIDE).enumerate() {
-            squares(strip.panel(x + k), sums);
+        if columns.is_empty()
+            && let Some(yx) = &mut targets
+        {
+            groups(x).for_each(|right| meet::<S, V>(simd, strip, (x, y, p), right, yx));
+        }
+    }
+}
+
+/// Adds the products of all targets with one group of feature panels.
+#[inline(always)]
+fn meet<S: Simd, const V: usize>(
+    simd: S,
+    strip: &Strip,
+    (x, y, p): (usize, usize, usize),
+    right: Range<usize>,
+    yx: &mut [f64],
+) {
+    for left in 0..y {
+        let at = |j| (left * x + right.start + j) * BLOCK;
+        let (k, from) = (x + left, right.start);
+        match (right.len(), p - left * WIDE == 1) {
+            (2, true) => single::<S, V, 2>(simd, strip, k, from, yx, at),
+            (_, true) => single::<S, V, 1>(simd, strip, k, from, yx, at),
+            (2, false) => product::<2>(strip, k, from, yx, at),
+            (_, false) => product::<1>(strip, k, from, yx, at),
         }
     }
 }

@@ -18,13 +18,16 @@ use faer::linalg::matmul::matmul;
 use faer::{Accum, Mat, MatMut, Par};
 use pulp::{Simd, WithSimd};
 
-use super::tile;
+use super::{parallel, tile};
 
 /// Columns reduced one by one before the rest is updated at once.
 const PANEL: usize = 32;
 
 /// Up to this many columns the blocked update does not pay.
 const PLAIN: usize = 48;
+
+/// Columns that one thread updates at once.
+const TILE: usize = 512;
 
 /// A column-major matrix being brought to trapezoidal form.
 pub(super) struct Staircase<'a> {
@@ -66,34 +69,65 @@ impl Staircase<'_> {
     }
 }
 
-/// Applies the reflections of the columns `from..from + taus.len()` to all columns after them:
-/// `C ← (I − V Tᵀ Vᵀ) C`, on the rows `from..end`.
+/// Applies the reflections of the columns `from..from + taus.len()` to all columns after them, on the
+/// rows `from..end`.
 fn update(cells: &mut [f64], rows: usize, columns: usize, from: usize, end: usize, taus: &[f64]) {
     let (wide, tall) = (taus.len(), end - from);
-    let v = Mat::from_fn(tall, wide, |i, j| match i.cmp(&j) {
+    let vectors = Mat::from_fn(tall, wide, |i, j| match i.cmp(&j) {
         std::cmp::Ordering::Less => 0.0,
         std::cmp::Ordering::Equal => 1.0,
         std::cmp::Ordering::Greater => cells[(from + j) * rows + from + i],
     });
-    // T from VᵀV, column by column: T[..j, j] = −τ_j T[..j, ..j] Vᵀ v_j.
-    let mut products = Mat::<f64>::zeros(wide, wide);
-    matmul(products.as_mut(), Accum::Replace, v.transpose(), v.as_ref(), 1.0, Par::Seq);
-    let mut t = Mat::<f64>::zeros(wide, wide);
-    for j in 0..wide {
-        for i in 0..j {
-            let sum: f64 = (i..j).map(|k| t[(i, k)] * products[(k, j)]).sum();
-            t[(i, j)] = -taus[j] * sum;
-        }
-        t[(j, j)] = taus[j];
-    }
     let to = from + wide;
     let all = MatMut::from_column_major_slice_mut(cells, rows, columns);
-    let mut rest = all.submatrix_mut(from, to, tall, columns - to);
-    let mut w = Mat::<f64>::zeros(wide, columns - to);
-    let mut tw = Mat::<f64>::zeros(wide, columns - to);
-    matmul(w.as_mut(), Accum::Replace, v.transpose(), rest.as_ref(), 1.0, Par::Seq);
-    matmul(tw.as_mut(), Accum::Replace, t.transpose(), w.as_ref(), 1.0, Par::Seq);
-    matmul(rest.as_mut(), Accum::Add, v.as_ref(), tw.as_ref(), -1.0, Par::Seq);
+    let rest = all.submatrix_mut(from, to, tall, columns - to);
+    Reflections::new(vectors, taus).apply(rest);
+}
+
+/// A product of reflections `H₁ H₂ … = I − V T Vᵀ`, `H_j = I − τ_j v_j v_jᵀ`.
+pub(crate) struct Reflections {
+    vectors: Mat<f64>,
+    t: Mat<f64>,
+}
+
+impl Reflections {
+    /// Of the columns of `vectors`, the first one applied first.
+    pub(crate) fn new(vectors: Mat<f64>, taus: &[f64]) -> Self {
+        let wide = taus.len();
+        // T from VᵀV, column by column: T[..j, j] = −τ_j T[..j, ..j] Vᵀ v_j.
+        let mut products = Mat::<f64>::zeros(wide, wide);
+        let v = vectors.as_ref();
+        matmul(products.as_mut(), Accum::Replace, v.transpose(), v, 1.0, Par::Seq);
+        let mut t = Mat::<f64>::zeros(wide, wide);
+        for j in 0..wide {
+            for i in 0..j {
+                let sum: f64 = (i..j).map(|k| t[(i, k)] * products[(k, j)]).sum();
+                t[(i, j)] = -taus[j] * sum;
+            }
+            t[(j, j)] = taus[j];
+        }
+        Self { vectors, t }
+    }
+
+    /// `C ← (I − V Tᵀ Vᵀ) C`.
+    pub(crate) fn apply(&self, c: MatMut<'_, f64>) {
+        let mut tiles = Vec::with_capacity(c.ncols().div_ceil(TILE));
+        let mut rest = c;
+        while rest.ncols() > TILE {
+            let (tile, after) = rest.split_at_col_mut(TILE);
+            tiles.push(tile);
+            rest = after;
+        }
+        tiles.push(rest);
+        parallel::each(tiles, |mut tile| {
+            let (v, wide) = (self.vectors.as_ref(), self.t.ncols());
+            let mut w = Mat::<f64>::zeros(wide, tile.ncols());
+            let mut tw = Mat::<f64>::zeros(wide, tile.ncols());
+            matmul(w.as_mut(), Accum::Replace, v.transpose(), tile.as_ref(), 1.0, Par::Seq);
+            matmul(tw.as_mut(), Accum::Replace, self.t.transpose(), w.as_ref(), 1.0, Par::Seq);
+            matmul(tile.as_mut(), Accum::Add, v, tw.as_ref(), -1.0, Par::Seq);
+        });
+    }
 }
 
 /// Neighbouring columns reduced one by one: the first `ends.len()` of them, whose diagonal begins at

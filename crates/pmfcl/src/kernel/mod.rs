@@ -1,13 +1,13 @@
-//! The two accumulators: sums of products, and the triangle of a QR decomposition.
+//! The accumulators: sums of products, in double or mixed precision, and the triangle of a QR decomposition.
 //!
 //! ```text
-//! Source ──strip──▶ packed rows ──┬──gram──▶ Gram ──cholesky──▶ Triangle
-//!                                 └──factor (below) ──────────▶ Triangle ──stack──▶ Triangle
+//! Source ──strip──▶ packed rows ──┬──gram, mixed──▶ Gram ──cholesky──▶ Triangle
+//!                                 └──factor (below) ─────────────────▶ Triangle ──stack──▶ Triangle
 //! ```
 //!
-//! Everything here runs on one thread and gives the same bits for the same rows. Whoever has more
-//! threads hands out disjoint ranges of rows, of [`leaf_rows`] each, and joins the results in a
-//! fixed order.
+//! Everything here gives the same bits for the same rows. Whoever has more threads hands out disjoint
+//! ranges of rows, of [`leaf_rows`] each, and joins the results in a fixed order; for one wide matrix
+//! they can share its tiles instead ([`with_threads`]).
 //!
 //! | symbol | here                    | shape     |
 //! |--------|-------------------------|-----------|
@@ -25,15 +25,20 @@ mod cholesky;
 mod factor;
 mod gram;
 mod householder;
+mod mixed;
+mod parallel;
 mod solve;
 mod strip;
 #[cfg(test)]
 mod tests;
 mod tile;
 
-pub(crate) use cholesky::decompose;
+pub(crate) use cholesky::{Steps, blocked, decompose};
 pub(crate) use factor::{factor, stack};
 pub(crate) use gram::Gram;
+pub(crate) use householder::Reflections;
+pub(crate) use mixed::Mixed;
+pub(crate) use parallel::{each, with_threads};
 
 /// Rows that can be produced on demand: `m` feature columns followed by `p` target columns,
 /// row-major. All numbers are finite.

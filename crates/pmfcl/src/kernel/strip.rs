@@ -15,7 +15,7 @@
 
 use std::ops::Range;
 
-use super::Source;
+use super::{Source, parallel};
 
 /// Columns in a panel.
 pub(super) const WIDE: usize = 4;
@@ -29,6 +29,11 @@ const CACHED: usize = 48 * 1024;
 
 /// Cells filled at once before they are packed.
 const FILLED: usize = 8 * 1024;
+
+/// From this many columns on a whole strip is filled before it is packed, so that a basis maps many rows at once and threads share
+/// them, this many rows at a time.
+const WHOLE: usize = 768;
+const PIECE: usize = 32;
 
 /// Numbers that start on a cache line, so that no vector straddles two.
 pub(super) struct Aligned {
@@ -69,7 +74,8 @@ impl Strip {
     pub(super) fn new(m: usize, p: usize) -> Self {
         let panels = m.div_ceil(WIDE) + p.div_ceil(WIDE);
         let depth = depth(panels);
-        let filled = vec![0.0; (FILLED / (m + p)).clamp(8, depth) * (m + p)];
+        let chunk = if m + p < WHOLE { (FILLED / (m + p)).clamp(8, depth) } else { depth };
+        let filled = vec![0.0; chunk * (m + p)];
         Self { m, p, depth, rows: 0, filled, packed: Aligned::zeros(panels * depth * WIDE) }
     }
 
@@ -95,7 +101,7 @@ impl Strip {
         let mut done = 0;
         while done < rows {
             let take = chunk.min(rows - done);
-            source.fill(from + done, &mut self.filled[..take * width]);
+            fill(source, from + done, width, &mut self.filled[..take * width]);
             self.pack(done, take);
             done += take;
         }
@@ -112,9 +118,10 @@ impl Strip {
         let features = (0..m.div_ceil(WIDE)).map(|q| WIDE * q..m.min(WIDE * q + WIDE));
         let targets = (0..p.div_ceil(WIDE)).map(|q| m + WIDE * q..m + p.min(WIDE * q + WIDE));
         let panels = self.packed.cells_mut().chunks_exact_mut(self.depth * WIDE);
-        for (columns, panel) in features.chain(targets).zip(panels) {
+        let filled = &self.filled[..take * width];
+        let pack = |(columns, panel): (Range<usize>, &mut [f64])| {
             let cells = panel[WIDE * done..WIDE * (done + take)].chunks_exact_mut(WIDE);
-            let rows = self.filled[..take * width].chunks_exact(width);
+            let rows = filled.chunks_exact(width);
             let (from, count) = (columns.start, columns.len());
             if count == WIDE {
                 for (cell, row) in cells.zip(rows) {
@@ -126,7 +133,8 @@ impl Strip {
                     cell[..count].copy_from_slice(&row[from..from + count]);
                 }
             }
-        }
+        };
+        features.chain(targets).zip(panels).for_each(pack);
     }
 
     /// Rows in use, rounded up to a whole number of panel blocks.
@@ -153,6 +161,15 @@ impl Strip {
     pub(super) fn cells_mut(&mut self) -> &mut [f64] {
         self.packed.cells_mut()
     }
+}
+
+/// Fills rows from `from` on; threads share those of wide sources.
+pub(super) fn fill(source: &impl Source, from: usize, width: usize, out: &mut [f64]) {
+    if width < WHOLE || parallel::threads() < 2 {
+        return source.fill(from, out);
+    }
+    let pieces = (from..).step_by(PIECE).zip(out.chunks_mut(PIECE * width)).collect();
+    parallel::each(pieces, |(from, out): (usize, &mut [f64])| source.fill(from, out));
 }
 
 /// Rows per strip, a function of the number of columns alone: it fixes the order of summation, and

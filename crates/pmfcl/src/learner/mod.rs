@@ -31,12 +31,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::basis::Design;
 use crate::error::{Error, Result, listing};
+use crate::kernel::with_threads;
 use crate::problem::{
     Draft, Exactness, InMemory, Outputs, Part, Partial, Passes, Past, Pool, Problem, SolveInput,
     Solved, TaskContext, TaskSummary,
 };
 use crate::rows::{Rows, TaskRows};
-use crate::settings::{MemoryKind, Preference, Ridge, Settings, Weighed};
+use crate::settings::{MemoryKind, Preference, Ridge, Settings, StoredPrecision, Weighed};
 use crate::solve::Solution;
 use crate::summary::Summary;
 use lazy::Lazy;
@@ -215,7 +216,9 @@ impl Learner {
             let pool = self.pool()?;
             #[cfg(test)]
             tests::SOLVED.with(|count| count.set(count.get() + 1));
-            self.problem.method().solve(&self.solve_input(pool)?)
+            with_threads(self.settings.threads, || {
+                self.problem.method().solve(&self.solve_input(pool)?)
+            })
         })
     }
 
@@ -279,7 +282,9 @@ impl Learner {
                 .collect();
             let fade = self.settings.prefer.fade(tasks.len());
             let base = base.map(|pool| (&**pool, fade));
-            Ok::<_, Error>(Arc::new(Pool::with_tasks(base, (m, p), &parts)?))
+            with_threads(self.settings.threads, || {
+                Ok::<_, Error>(Arc::new(Pool::with_tasks(base, (m, p), &parts)?))
+            })
         };
         match &self.memory {
             Memory::Empty => Err(Error::NotLearned),
@@ -506,6 +511,10 @@ impl Learner {
         if summary.quadratic.targets() > columns {
             return Err(shape("the task", "targets", columns, summary.quadratic.targets()));
         }
+        let summary = match self.settings.store {
+            StoredPrecision::F64 => summary,
+            StoredPrecision::F32 => summary.in_single()?,
+        };
         // Nothing can fail from here on.
         if let Some(problem) = settled {
             self.problem = problem;

@@ -9,6 +9,9 @@ use crate::theta::Theta;
 /// Rows scored at a time: a block of design rows stays in cache.
 const BLOCK: usize = 512;
 
+/// Design rows of fewer numbers are scored before a thread has started.
+const WORTH_THREADS: usize = 1 << 18;
+
 /// Parameters with what their columns stand for, as people and other programs want them: classes in sorted order.
 #[derive(Debug, Clone, PartialEq)]
 #[doc(hidden)] // for baselines, cli, export, lab, python, report, secagg
@@ -32,9 +35,7 @@ impl Learner {
             return Err(self.predicts_other("values"));
         }
         let solved = self.solved()?;
-        let mut out = Vec::with_capacity(x.len() * solved.solution.theta.targets());
-        self.each_block(x, |rows| solved.response.values(&solved.solution.theta, rows, &mut out))?;
-        Ok(out)
+        self.each_block(x, |rows, out| solved.response.values(&solved.solution.theta, rows, out))
     }
 
     /// Scores of every row, [`Learner::classes`] end to end: fitted indicators for `squared`, discriminants for `gaussian`,
@@ -47,11 +48,9 @@ impl Learner {
             return Err(self.predicts_other("classes"));
         };
         let solved = self.solved()?;
-        let mut out = Vec::with_capacity(x.len() * classes.len());
-        self.each_block(x, |rows| {
-            solved.response.scores(&solved.solution.theta, classes, rows, &mut out);
-        })?;
-        Ok(out)
+        self.each_block(x, |rows, out| {
+            solved.response.scores(&solved.solution.theta, classes, rows, out);
+        })
     }
 
     /// The class of every row, as a position in [`Learner::classes`].
@@ -175,31 +174,54 @@ impl Learner {
     /// # Errors
     /// When nothing has been learned, or the inputs have other columns or values the basis refuses.
     pub fn design_rows(&self, x: Rows<'_>) -> Result<Vec<f64>> {
-        let mut all = Vec::new();
-        self.each_block(x, |rows| all.extend_from_slice(rows))?;
-        Ok(all)
+        self.each_block(x, |rows, out| out.extend_from_slice(rows))
     }
 
-    /// Calls `f` with the design rows of every block of `x`.
-    fn each_block(&self, x: Rows<'_>, mut f: impl FnMut(&[f64])) -> Result<()> {
+    /// What `answer` appends for the design rows of every block of `x`, end to end. Large tables are shared between threads, and a
+    /// block's answer does not depend on which thread gives it.
+    fn each_block(
+        &self,
+        x: Rows<'_>,
+        answer: impl Fn(&[f64], &mut Vec<f64>) + Sync,
+    ) -> Result<Vec<f64>> {
         let design = self.design.as_ref().ok_or(Error::NotLearned)?;
         check_width(design, &x)?;
         if let Some((row, column, value)) = x.first_not_finite() {
             return Err(Error::NotFinite { what: "feature", row: row as u64, column, value });
         }
         let m = design.width();
-        let mut rows = vec![0.0; BLOCK.min(x.len()) * m];
-        let mut from = 0;
-        while from < x.len() {
+        let one = |from: usize, rows: &mut Vec<f64>, out: &mut Vec<f64>| -> Result<()> {
             let to = (from + BLOCK).min(x.len());
-            let rows = &mut rows[..(to - from) * m];
+            rows.resize((to - from) * m, 0.0);
             design
                 .write(&x, from, rows, m, None)
                 .map_err(|e| Error::from(e).shifted(from as u64))?;
-            f(rows);
-            from = to;
+            answer(rows, out);
+            Ok(())
+        };
+        let blocks: Vec<usize> = (0..x.len()).step_by(BLOCK).collect();
+        let threads = self.settings.threads.min(blocks.len());
+        if threads < 2 || x.len() * m < WORTH_THREADS {
+            let (mut rows, mut out) = (Vec::new(), Vec::new());
+            blocks.into_iter().try_for_each(|from| one(from, &mut rows, &mut out))?;
+            return Ok(out);
         }
-        Ok(())
+        // Every thread has a run of neighbouring blocks.
+        let runs = blocks.chunks(blocks.len().div_ceil(threads));
+        let run = &|blocks: &[usize]| -> Result<Vec<f64>> {
+            let (mut rows, mut out) = (Vec::new(), Vec::new());
+            blocks.iter().try_for_each(|&from| one(from, &mut rows, &mut out))?;
+            Ok(out)
+        };
+        let parts: Vec<Result<Vec<f64>>> = std::thread::scope(|scope| {
+            let workers: Vec<_> = runs.map(|blocks| scope.spawn(move || run(blocks))).collect();
+            workers.into_iter().map(|w| w.join().expect("a block panicked")).collect()
+        });
+        let mut out = Vec::new();
+        for part in parts {
+            out.extend(part?);
+        }
+        Ok(out)
     }
 
     fn predicts_other(&self, wanted: &str) -> Error {

@@ -3,6 +3,7 @@
 use super::{Learner, TaskRecord};
 use crate::error::{Error, Result};
 use crate::problem::{AssessInput, Assessment, Exactness, FitOutcome, TaskSummary};
+use crate::summary::{Accumulator, dot};
 
 /// A task as it stands now.
 #[derive(Debug, Clone, PartialEq)]
@@ -36,6 +37,9 @@ pub struct TaskReport {
     /// How its fit ended.
     pub outcome: FitOutcome,
 }
+
+/// From this share of the predictions' standard deviation on, what single precision may have done deserves a warning.
+const MUCH_ROUNDING: f64 = 0.5;
 
 /// The share of samples of missing classes from which log-loss is worth a warning: 7 % cost four points of accuracy where it was
 /// measured, 48 % cost fifteen (`docs/choosing.md`, WISDM by users and by classes).
@@ -198,10 +202,62 @@ impl Learner {
         if all > 0.0 { self.records.iter().map(missing).sum::<f64>() / (all * all) } else { 0.0 }
     }
 
+    /// How rows are accumulated: what `auto` stands for at the width of the design, once that is known. Bounds of losses that are
+    /// not quadratic are always factored.
+    pub fn accumulator(&self) -> Accumulator {
+        let setting = self.settings.accumulator;
+        match &self.design {
+            _ if !self.problem.description().exact => Accumulator::Qr,
+            Some(design) => setting.for_width(design.width()),
+            None => setting,
+        }
+    }
+
+    /// How far single precision can have moved the predictions, at most: the root mean square of the change over the rows
+    /// learned, as a share of the standard deviation of the predictions. `None` for accumulators other than `mixed`.
+    ///
+    /// With `G` the products of standardized features divided by `n`, `τ` what `mixed` adds to its diagonal and `E` the rounding, no
+    /// larger than `τ` in any direction, the coefficients `θ` change by `(G + τ)⁻¹(E + τ)θ` and predictions by at most `√τ‖θ‖`.
+    /// A ridge makes that less.
+    ///
+    /// # Errors
+    /// When nothing has been learned.
+    pub fn rounding_bound(&self) -> Result<Option<f64>> {
+        let (pool, theta) = (&self.pool()?.quadratic, &self.solution()?.theta);
+        if self.accumulator() != Accumulator::Mixed {
+            return Ok(None);
+        }
+        let first = usize::from(self.settings.intercept);
+        let variances = pool.variances(first);
+        let root = Accumulator::single_precision(pool.width()).sqrt();
+        let share = |k: usize| {
+            let theta = theta.column(k);
+            let size: f64 = theta.iter().zip(&variances).map(|(t, v)| t * t * v).sum();
+            let spread: f64 = pool
+                .iter()
+                .filter(|(pivot, ..)| *pivot >= first)
+                .map(|(pivot, r, _)| dot(r, &theta[pivot..]).powi(2))
+                .sum();
+            if size > 0.0 { root * (size * pool.n() / spread).sqrt() } else { 0.0 }
+        };
+        Ok(Some((0..theta.targets()).map(share).fold(0.0, f64::max)))
+    }
+
     /// What to tell people about the tasks learned so far, where something deserves a word: classes that tasks lack, fits that
-    /// stopped before their minimum.
+    /// stopped before their minimum, a solution that single precision may have moved far.
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
+        // Only where a solution is there: a warning is not worth one.
+        if self.is_solved()
+            && let Ok(Some(bound)) = self.rounding_bound()
+            && bound > MUCH_ROUNDING
+        {
+            warnings.push(format!(
+                "Single precision (the mixed accumulator) may have moved predictions by up to {:.0} % of their standard \
+                 deviation: features nearly depend on each other. Give a larger ridge, or learn with the accumulator gram.",
+                100.0 * bound
+            ));
+        }
         let share = self.missing_class_share();
         if !self.problem.description().exact && share > MUCH_MISSING {
             warnings.push(format!(

@@ -24,6 +24,9 @@ const SAME_SAMPLES: f64 = 64.0 * f64::EPSILON;
 /// How near a part must be to the whole to be all of it; earlier removals may have cost eight digits.
 const SAME: f64 = 1e-6;
 
+/// A design of more columns is pooled triangle by triangle.
+const WIDE_DESIGN: usize = 512;
+
 impl Summary {
     /// The summary of both sets of rows together.
     ///
@@ -483,8 +486,12 @@ pub(crate) fn pool<'a>(
     let mut pooled: Option<Triangle> = None;
     let mut from = 0;
     while from < stacked.rows() {
-        let to = (from + leaf).min(stacked.rows());
-        let next = kernel::factor(m, p, &stacked, from..to);
+        let part = stacked.part_at(from);
+        // Of a wide design a large triangle is joined as it is, for a third of the cost of factoring its rows.
+        let whole = m > WIDE_DESIGN && 4 * stacked.parts[part].0.rank() >= m;
+        let to = if whole { stacked.ends[part] } else { stacked.end_of_rows(from, leaf) };
+        let next =
+            if whole { stacked.triangle(part) } else { kernel::factor(m, p, &stacked, from..to) };
         pooled = Some(match pooled {
             Some(sum) => kernel::stack(&next, &sum),
             None => next,
@@ -528,6 +535,35 @@ struct Stacked<'a> {
     ends: Vec<usize>,
 }
 
+impl Stacked<'_> {
+    /// The part that row `at` belongs to.
+    fn part_at(&self, at: usize) -> usize {
+        self.ends.partition_point(|&end| end <= at)
+    }
+
+    /// Where rows to be factored together end: after `most` rows, or before a large triangle of a wide design.
+    fn end_of_rows(&self, from: usize, most: usize) -> usize {
+        let to = (from + most).min(self.rows());
+        if self.m <= WIDE_DESIGN {
+            return to;
+        }
+        let mut part = self.part_at(from);
+        while self.ends[part] < to && 4 * self.parts[part + 1].0.rank() < self.m {
+            part += 1;
+        }
+        to.min(self.ends[part])
+    }
+
+    /// The rows of one part as a triangle, without its residual.
+    fn triangle(&self, part: usize) -> Triangle {
+        let (summary, factor) = self.parts[part];
+        let mut triangle = summary.to_triangle();
+        triangle.cells.iter_mut().for_each(|v| *v *= factor);
+        triangle.residual.fill(0.0);
+        triangle
+    }
+}
+
 impl Source for Stacked<'_> {
     fn rows(&self) -> usize {
         self.ends.last().copied().unwrap_or(0)
@@ -535,7 +571,7 @@ impl Source for Stacked<'_> {
 
     fn fill(&self, from: usize, out: &mut [f64]) {
         out.fill(0.0);
-        let mut part = self.ends.partition_point(|&end| end <= from);
+        let mut part = self.part_at(from);
         for (at, row) in (from..).zip(out.chunks_exact_mut(self.w)) {
             while self.ends[part] <= at {
                 part += 1;

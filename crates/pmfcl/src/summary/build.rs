@@ -10,33 +10,71 @@ use std::sync::Mutex;
 use super::{Counter, Summary, echelon};
 use crate::basis::{BasisError, Design};
 use crate::error::{Error, ROW_WEIGHT, Result};
-use crate::kernel::{self, Gram, Source, Triangle};
+use crate::kernel::{self, Gram, Mixed, Source, Triangle};
 use crate::rows::Rows;
 
-/// Rows whose median sums of products are taken about.
+/// Rows whose median sums of products are taken about: few are enough to save digits, in single precision more are worth it.
 const SHIFT_ROWS: usize = 5;
+const SHIFT_ROWS_MIXED: usize = 63;
 
-/// Up to this many rows per column rows are factored, whatever the accumulator.
+/// Up to this many rows per column rows are factored where sums of products were asked for.
 const FEW: u64 = 2;
 
+/// Columns up to which `auto` is `qr`.
+const NARROW: usize = 512;
+
+/// Columns from which on leaves are summed one after another by all threads, instead of one by each.
+const SHARED: usize = 512;
+
 /// How rows are accumulated.
+///
+/// | | products | digits lost | use |
+/// | --- | --- | --- | --- |
+/// | `qr` | none | as many as the condition number has | up to some hundred columns |
+/// | `gram` | double | twice as many | wide designs; factors where columns nearly depend on each other |
+/// | `mixed` | single | all but a few per cent of the fit's spread at worst ([`Accumulator::single_precision`]) | very wide random features |
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Accumulator {
-    /// Orthogonal factors: loses as many digits as the condition number has. The default.
+    /// `qr` up to 512 design columns, `gram` beyond. The default.
     #[default]
+    Auto,
+    /// Orthogonal factors: loses as many digits as the condition number has.
     Qr,
     /// Sums of products: about three times faster, loses twice as many digits. With an intercept a row near the first ones
     /// is subtracted from all rows while they are summed, so that a mean far from zero costs no digits. Where the first rows
     /// show that columns nearly depend on each other, orthogonal factors are used all the same.
     Gram,
+    /// Sums of products that are made in single precision and added up in double: about twice as fast as `gram`. Every feature's
+    /// sum of squares is raised by [`Accumulator::single_precision`], so that rounding is never taken for signal; the rank then
+    /// counts all columns that vary, since dependent ones cannot be told. No more rows than columns are factored in double
+    /// precision instead.
+    Mixed,
 }
 
 impl Accumulator {
+    /// What this is for a design of `m` columns: `auto` stands for `qr` or `gram`.
+    #[must_use]
+    pub fn for_width(self, m: usize) -> Self {
+        match self {
+            Self::Auto if m <= NARROW => Self::Qr,
+            Self::Auto => Self::Gram,
+            chosen => chosen,
+        }
+    }
+
+    /// The share of its own sum of squares by which `mixed` raises that of every feature of a design of `m` columns:
+    /// `2⁻²² √m`, about what rounding to single precision can do to a sum of squares in any direction. It acts as a ridge of
+    /// this size on standardized features.
+    pub fn single_precision(m: usize) -> f64 {
+        2.0 * f64::from(f32::EPSILON) * (m as f64).sqrt()
+    }
+
     /// Share of `(‖y‖ + Σ ‖x_j‖|θ_j|)²` that rounding alone may leave of squared residuals over `m` columns.
     pub(crate) fn rounding(self, m: usize) -> f64 {
-        match self {
-            Self::Qr => echelon::tolerance(m).powi(2),
+        match self.for_width(m) {
+            Self::Auto | Self::Qr => echelon::tolerance(m).powi(2),
             Self::Gram => echelon::gram_tolerance(m),
+            Self::Mixed => Self::single_precision(m),
         }
     }
 }
@@ -76,7 +114,37 @@ enum State {
     Forest(Counter<Triangle>),
     /// Sums of products of rows less `shift`, a row near the first ones (0 for the intercept); empty until there is one,
     /// and without an intercept.
-    Sums { sums: Gram, shift: Vec<f64> },
+    Sums {
+        sums: Gram,
+        shift: Vec<f64>,
+        /// Whether products are made in single precision, and then the power of two that each feature is multiplied by.
+        units: Option<Vec<f64>>,
+    },
+}
+
+/// How one leaf is reduced.
+#[derive(Clone, Copy)]
+enum Way<'a> {
+    Factor,
+    Sums,
+    Mixed(&'a [f64]),
+}
+
+impl State {
+    fn way(&self) -> Way<'_> {
+        match self {
+            Self::Forest(_) => Way::Factor,
+            Self::Sums { units: None, .. } => Way::Sums,
+            Self::Sums { units: Some(units), .. } => Way::Mixed(units),
+        }
+    }
+
+    fn shift(&self) -> &[f64] {
+        match self {
+            Self::Forest(_) => &[],
+            Self::Sums { shift, .. } => shift,
+        }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -112,7 +180,7 @@ impl Summarizer {
     /// A summarizer of rows with `design.inputs()` features and `targets` targets.
     ///
     /// # Errors
-    /// When there are no columns or no targets.
+    /// When there are no columns or no targets, or more columns than there is memory for.
     pub fn new(design: Design, targets: usize, accumulator: Accumulator) -> Result<Self> {
         let m = design.width();
         if m == 0 || targets == 0 {
@@ -120,12 +188,18 @@ impl Summarizer {
                 what: if m == 0 { "the design" } else { "the target list" },
             });
         }
-        let state = match accumulator {
-            Accumulator::Qr => State::Forest(Counter::new()),
-            Accumulator::Gram => State::Sums { sums: Gram::new(m, targets), shift: Vec::new() },
+        check_memory(m, targets)?;
+        let sums = |units| State::Sums { sums: Gram::new(m, targets), shift: Vec::new(), units };
+        let state = match accumulator.for_width(m) {
+            Accumulator::Auto | Accumulator::Qr => State::Forest(Counter::new()),
+            Accumulator::Gram => sums(None),
+            Accumulator::Mixed => sums(Some(vec![1.0; m])),
         };
+        // Sums of wide designs are not worth collecting many rows for: nothing has to be merged.
+        let summed = m > SHARED && !matches!(state, State::Forest(_));
+        let leaf = if summed { (2 * m).max(4096) } else { kernel::leaf_rows(m) };
         Ok(Self {
-            leaf: kernel::leaf_rows(m),
+            leaf,
             design,
             targets,
             threads: 1,
@@ -186,25 +260,32 @@ impl Summarizer {
         if self.rows == 0 {
             return Err(Error::Empty { what: "the task" });
         }
-        let (m, p) = (self.design.width(), self.targets);
-        if self.reduced == 0 && self.rows <= FEW * m as u64 {
+        let m = self.design.width();
+        let few = if matches!(self.state.way(), Way::Mixed(_)) { 1 } else { FEW };
+        if self.reduced == 0 && self.rows <= few * m as u64 {
             // The products of few rows are singular or nearly so, and factoring the rows costs no more.
             self.state = State::Forest(Counter::new());
         }
         self.flush()?;
         let target_sum: Vec<f64> = self.target_sum.iter().map(|s| s.value()).collect();
-        match self.state {
+        kernel::with_threads(self.threads, || match self.state {
             State::Forest(factors) => {
                 let Ok(triangle) = factors.finish(stacked);
                 let triangle = triangle.expect("at least one row was added");
                 Summary::from_triangle(triangle, self.n, target_sum).kept()
             }
-            State::Sums { sums, shift } => {
-                echelon::from_gram(&sums, (m, p), self.n, target_sum, &shift)
+            State::Sums { mut sums, shift, units } => {
+                if units.is_some() {
+                    let first = usize::from(self.design.intercept());
+                    sums.lift(first, Accumulator::single_precision(m));
+                }
+                let (n, rows) = (self.n, Some(self.rows));
+                let sums = echelon::Sums { gram: &sums, n, rows, target_sum, shift: &shift };
+                echelon::from_gram(sums)
                     .and_then(|summary| summary.kept().map_err(|_| 0))
                     .map_err(|column| Error::Overflow { column })
             }
-        }
+        })
     }
 
     fn check(&self, x: &Rows<'_>, y: &Rows<'_>, weights: Option<&[f64]>) -> Result<()> {
@@ -283,15 +364,17 @@ impl Summarizer {
         self.leaves(&x, &y, held.weighted.then_some(&held.w[..]))
     }
 
-    /// Takes the median of the first rows as the shift of sums of products, where there is an intercept to put it back into.
-    /// The median, because a single row far out would cost the digits the shift is meant to save.
+    /// Takes the median of the first rows as the shift of sums of products, where there is an intercept to put it back into, and
+    /// their largest distance from it as the unit of single precision. The median, because a single row far out would cost the
+    /// digits the shift is meant to save.
     fn fix_shift(&mut self, x: &Rows<'_>, y: &Rows<'_>) {
         let (m, w) = (self.design.width(), self.design.width() + self.targets);
-        let State::Sums { shift, .. } = &mut self.state else { return };
-        if !shift.is_empty() || !self.design.intercept() {
+        let intercept = self.design.intercept();
+        let State::Sums { shift, units, .. } = &mut self.state else { return };
+        if self.reduced > 0 || units.is_none() && !intercept {
             return;
         }
-        let count = x.len().min(SHIFT_ROWS);
+        let count = x.len().min(if units.is_some() { SHIFT_ROWS_MIXED } else { SHIFT_ROWS });
         let mut rows = vec![0.0; count * w];
         // Rows the basis refuses are refused again, with their place, when their leaf is reduced.
         if self.design.write(&x.slice(0, count), 0, &mut rows, w, None).is_err() {
@@ -303,62 +386,87 @@ impl Summarizer {
             column.sort_by(f64::total_cmp);
             Some(column[count / 2]).filter(|v| v.is_finite() && j > 0).unwrap_or(0.0)
         };
-        *shift = (0..w).map(median).collect();
+        if intercept {
+            *shift = (0..w).map(median).collect();
+        }
+        for (j, unit) in units.iter_mut().flatten().enumerate() {
+            let middle = shift.get(j).copied().unwrap_or(0.0);
+            let sizes = rows.iter().skip(j).step_by(w).map(|v| (v - middle).abs());
+            let largest = sizes.fold(0.0, f64::max);
+            if largest > 0.0 && largest.is_finite() {
+                *unit = libm::exp2(-libm::log2(largest).round().clamp(-1000.0, 1000.0));
+            }
+        }
     }
 
     /// Factors whole leaves (the last may be short), a wave of `threads` at a time, and merges them
-    /// in order.
+    /// in order. Leaves of wide designs are summed one after another, by all threads together.
     fn leaves(&mut self, x: &Rows<'_>, y: &Rows<'_>, weights: Option<&[f64]>) -> Result<()> {
         self.fix_shift(x, y);
-        let count = x.len().div_ceil(self.leaf);
-        let span = |i: usize| (i * self.leaf, ((i + 1) * self.leaf).min(x.len()));
-        let leaf = |i: usize, shift: Option<&[f64]>| {
-            let (from, to) = span(i);
+        let (threads, reduced) = (self.threads, self.reduced);
+        let (design, size) = (&self.design, self.leaf);
+        let count = x.len().div_ceil(size);
+        let leaf = |i: usize, shift: &[f64]| {
+            let (from, to) = (i * size, ((i + 1) * size).min(x.len()));
             Leaf {
-                design: &self.design,
+                design,
                 x: x.slice(from, to),
                 y: y.slice(from, to),
                 scale: weights.map(|w| w[from..to].iter().map(|w| w.sqrt()).collect()),
-                shift: shift.unwrap_or_default(),
+                shift: shift.to_vec(),
                 failure: Mutex::new(None),
             }
-            .reduce(shift.is_some())
         };
+        let place = |i: usize| reduced + (i * size) as u64;
         let mut next = 0;
-        if self.reduced == 0
-            && let State::Sums { sums, shift } = &mut self.state
-            && let Reduced::Sums(first) = leaf(0, Some(shift))?
+        if reduced == 0
+            && let State::Sums { sums, shift, units: None } = &mut self.state
         {
             // The first rows show whether sums of products keep the columns apart.
-            if echelon::loses_digits(&first, (self.design.width(), self.targets)) {
+            let loses = kernel::with_threads(threads, || {
+                leaf(0, shift).sum(sums, Way::Sums)?;
+                Ok::<_, Error>(echelon::loses_digits(sums))
+            });
+            if loses.map_err(|e| e.shifted(place(0)))? {
                 self.state = State::Forest(Counter::new());
             } else {
-                sums.merge(&first);
                 next = 1;
             }
         }
-        let shift = match &self.state {
-            State::Sums { shift, .. } => Some(shift.clone()),
-            State::Forest(_) => None,
-        };
-        let one = |i: usize| leaf(i, shift.as_deref());
+        let together = design.width() > SHARED;
+        if together && matches!(self.state, State::Sums { .. }) {
+            let shift = self.state.shift().to_vec();
+            let units = match self.state.way() {
+                Way::Mixed(units) => units.to_vec(),
+                _ => Vec::new(),
+            };
+            let way = if units.is_empty() { Way::Sums } else { Way::Mixed(&units) };
+            let State::Sums { sums, .. } = &mut self.state else { unreachable!("asked above") };
+            for i in next..count {
+                kernel::with_threads(threads, || leaf(i, &shift).sum(sums, way))
+                    .map_err(|e| e.shifted(place(i)))?;
+            }
+            next = count;
+        }
         while next < count {
-            let wave: Vec<usize> = (next..count.min(next + self.threads)).collect();
-            let done: Vec<Result<Reduced>> = if wave.len() == 1 {
-                vec![one(next)]
+            let wave: Vec<usize> = (next..count.min(next + threads)).collect();
+            let (way, shift) = (self.state.way(), self.state.shift());
+            let one = |i: usize| leaf(i, shift).reduce(way);
+            let done: Vec<Result<Reduced>> = if wave.len() == 1 || together {
+                // A single leaf has all threads to itself, and so has one of a wide design.
+                wave.iter().map(|&i| kernel::with_threads(threads, || one(i))).collect()
             } else {
                 std::thread::scope(|scope| {
+                    let one = &one;
                     let workers: Vec<_> =
                         wave.iter().map(|&i| scope.spawn(move || one(i))).collect();
                     workers.into_iter().map(|w| w.join().expect("a leaf panicked")).collect()
                 })
             };
             for (i, leaf) in wave.iter().zip(done) {
-                let (from, _) = span(*i);
-                let leaf = leaf.map_err(|e| e.shifted(self.reduced + from as u64))?;
-                match (&mut self.state, leaf) {
+                match (&mut self.state, leaf.map_err(|e| e.shifted(place(*i)))?) {
                     (State::Forest(factors), Reduced::Factor(t)) => {
-                        let Ok(()) = factors.push(t, stacked);
+                        let Ok(()) = kernel::with_threads(threads, || factors.push(t, stacked));
                     }
                     (State::Sums { sums, .. }, Reduced::Sums(g)) => sums.merge(&g),
                     _ => unreachable!("a leaf is reduced the way the state asks for"),
@@ -369,6 +477,43 @@ impl Summarizer {
         self.reduced += x.len() as u64;
         Ok(())
     }
+}
+
+/// Most arrays of `m × (m + p)` numbers that are alive at once, while two triangles are joined: both, the rows of both side by
+/// side, and the result.
+const ARRAYS: u128 = 6;
+
+/// A design that needs fewer bytes is not looked at.
+const PLENTY: u128 = 1 << 28;
+
+/// Refuses a design whose triangles do not fit into memory, before any row is read. The allocator is asked for all of it at once;
+/// systems that hand out memory before it is used still refuse more than they have.
+fn check_memory(m: usize, p: usize) -> Result<()> {
+    let bytes = |m: usize| ARRAYS * 8 * m as u128 * (m as u128 + p as u128);
+    let fits = |m: usize| {
+        let bytes = usize::try_from(bytes(m)).unwrap_or(usize::MAX);
+        let mut room = Vec::<u8>::new();
+        let granted = room.try_reserve_exact(bytes).is_ok();
+        // A compiler that sees nobody use the memory would not ask for it.
+        std::hint::black_box(&room);
+        granted
+    };
+    if bytes(m) < PLENTY || fits(m) {
+        return Ok(());
+    }
+    // The largest width that would do, to two digits.
+    let (mut least, mut most) = (0, m);
+    while most - least > least / 64 + 1 {
+        let middle = least.midpoint(most);
+        if fits(middle) { least = middle } else { most = middle }
+    }
+    Err(Error::Unsupported {
+        operation: "so wide a design",
+        reason: format!(
+            "{m} columns need {:.1} GB of memory, which this machine does not have; up to about {least} columns would fit",
+            bytes(m) as f64 / 1e9
+        ),
+    })
 }
 
 /// The factor of the rows of both. The older stands for at least as many rows, and the larger factor is more accurate at the
@@ -394,35 +539,53 @@ struct Leaf<'a> {
     y: Rows<'a>,
     scale: Option<Vec<f64>>,
     /// Subtracted from every row before weights are applied; empty for nothing.
-    shift: &'a [f64],
-    failure: Mutex<Option<BasisError>>,
+    shift: Vec<f64>,
+    /// What the basis refuses first, and the row from which the rows it refused were written.
+    failure: Mutex<Option<(usize, BasisError)>>,
 }
 
 impl Leaf<'_> {
-    fn reduce(&self, gram: bool) -> Result<Reduced> {
+    fn reduce(&self, way: Way<'_>) -> Result<Reduced> {
         let (m, p) = (self.design.width(), self.y.width());
-        let (reduced, bad) = if gram {
-            let mut sums = Gram::new(m, p);
-            sums.add(self, 0..self.x.len());
-            let bad = (0..m)
-                .find(|&j| !sums.xx(j, j).is_finite())
-                .or_else(|| (0..p).find(|&k| !sums.yy(k).is_finite()).map(|k| m + k));
-            (Reduced::Sums(sums), bad)
-        } else {
-            let t = kernel::factor(m, p, self, 0..self.x.len());
-            let cell = t.cells.iter().position(|v| !v.is_finite()).map(|i| i % (m + p));
-            let bad =
-                cell.or_else(|| t.residual.iter().position(|v| !v.is_finite()).map(|k| m + k));
-            (Reduced::Factor(t), bad)
-        };
-        if let Some(error) = self.failure.lock().expect("no leaf panics while it holds this").take()
-        {
+        match way {
+            Way::Factor => {
+                let t = kernel::factor(m, p, self, 0..self.x.len());
+                let cell = t.cells.iter().position(|v| !v.is_finite()).map(|i| i % (m + p));
+                let target = || t.residual.iter().position(|v| !v.is_finite()).map(|k| m + k);
+                self.check(cell.or_else(target))?;
+                Ok(Reduced::Factor(t))
+            }
+            Way::Sums | Way::Mixed(_) => {
+                let mut sums = Gram::new(m, p);
+                self.sum(&mut sums, way)?;
+                Ok(Reduced::Sums(sums))
+            }
+        }
+    }
+
+    /// Adds the sums of products of the rows.
+    fn sum(&self, sums: &mut Gram, way: Way<'_>) -> Result<()> {
+        let (m, p) = (self.design.width(), self.y.width());
+        match way {
+            Way::Mixed(units) => Mixed { units }.add(sums, self, 0..self.x.len()),
+            _ => sums.add(self, 0..self.x.len()),
+        }
+        let bad = (0..m)
+            .find(|&j| !sums.xx(j, j).is_finite())
+            .or_else(|| (0..p).find(|&k| !sums.yy(k).is_finite()).map(|k| m + k));
+        self.check(bad)
+    }
+
+    /// Reports what the basis refused, or the column whose numbers overflow.
+    fn check(&self, bad: Option<usize>) -> Result<()> {
+        let failure = self.failure.lock().expect("no leaf panics while it holds this").take();
+        if let Some((_, error)) = failure {
             // A value that is not finite is the more helpful thing to say.
             return Err(self.not_finite().unwrap_or(Error::Basis(error)));
         }
         match bad {
             Some(column) => Err(self.not_finite().unwrap_or(Error::Overflow { column })),
-            None => Ok(reduced),
+            None => Ok(()),
         }
     }
 
@@ -448,7 +611,10 @@ impl Source for Leaf<'_> {
         let scale = self.scale.as_ref().map(|s| &s[from..]);
         if let Err(error) = self.design.write(&self.x, from, out, w, scale) {
             let mut failure = self.failure.lock().expect("no leaf panics while it holds this");
-            failure.get_or_insert(error.shifted(from));
+            // Threads fill rows in any order; the first refused row is the one to name.
+            if failure.as_ref().is_none_or(|(at, _)| from < *at) {
+                *failure = Some((from, error.shifted(from)));
+            }
             out.fill(0.0);
             return;
         }
@@ -458,7 +624,7 @@ impl Source for Leaf<'_> {
         }
         for (i, row) in out.chunks_exact_mut(w).enumerate() {
             let weight = scale.map_or(1.0, |s| s[i]);
-            for (v, shift) in row.iter_mut().zip(self.shift) {
+            for (v, shift) in row.iter_mut().zip(&self.shift) {
                 *v -= weight * shift;
             }
         }

@@ -1,7 +1,16 @@
 //! From a triangle as QR or Cholesky leaves it to the canonical row-echelon summary.
 
+use std::ops::Range;
+
+use faer::linalg::triangular_solve::solve_upper_triangular_in_place;
+use faer::{Mat, MatMut, MatRef, Par};
+
 use super::Summary;
-use crate::kernel::{Gram, Triangle, decompose};
+use crate::kernel::{Gram, Reflections, Steps, Triangle, blocked, decompose};
+
+/// Up to this many columns are reduced one by one; of wider triangles, [`PANEL`] columns are before the rest is updated at once.
+const NARROW: usize = 128;
+const PANEL: usize = 64;
 
 /// Sums lose twice the digits of the condition number: below this, at least six are left to judge rank by.
 const SAFE_CONDITION: f64 = 1e5;
@@ -13,7 +22,7 @@ const SUSPECT: f64 = 1e-6;
 /// themselves would take others down with them.
 pub(super) const FAR: f64 = 1e4;
 
-/// A column whose part outside the span of those before it is below this share of what it is made of ([`reach`]) has no pivot. Householder
+/// A column whose part outside the span of those before it is below this share of its [`DependencyScale`] has no pivot. Householder
 /// QR leaves `c·ε·√m` of rounding there; the factor is measured, not proved: dependent columns over 10⁶ rows stay below 30 ε.
 pub(super) fn tolerance(m: usize) -> f64 {
     (16.0 + 4.0 * (m as f64).sqrt()) * 8.0 * f64::EPSILON
@@ -27,40 +36,59 @@ pub(super) fn gram_tolerance(m: usize) -> f64 {
 impl Summary {
     /// Turns a triangle into its canonical form and packs it.
     ///
-    /// Cost: `O(m²)` at full rank, `O((m − r)·m²)` otherwise.
+    /// Cost: `O(m²)` at full rank, `O((m − r)·m²)` otherwise, nearly all of it in matrix products.
     pub(crate) fn from_triangle(mut t: Triangle, n: f64, target_sum: Vec<f64>) -> Self {
         let (m, p, w) = (t.m, t.p, t.m + t.p);
         let norms = column_norms(&t);
         let tolerance = tolerance(m);
         let mut pivots = Vec::with_capacity(t.rows);
-        let mut i = 0;
-        for j in 0..m {
-            if i == t.rows {
-                break;
-            }
-            // R is upper trapezoidal, so column j reaches down to row j.
-            let last = j.min(t.rows - 1);
-            let below: f64 = scaled_norm((i..=last).map(|k| t.cells[k * w + j]));
-            let suspect = below <= SUSPECT * norms[j];
-            if suspect && below <= tolerance * reach(&t.cells, w, &pivots, j, &norms) {
-                for k in i..=last {
-                    t.cells[k * w + j] = 0.0;
+        let step = if m <= NARROW { m } else { PANEL };
+        for from in (0..m).step_by(step.max(1)) {
+            let top = pivots.len();
+            let panel = from..m.min(from + step);
+            // The last columns take the targets with them.
+            let to = if panel.end == m { w } else { panel.end };
+            let mut scale = DependencyScale::new(w, panel.clone(), top);
+            let mut reflections: Vec<Reflection> = Vec::new();
+            let mut turned: Vec<usize> = Vec::new();
+            for j in panel {
+                let i = pivots.len();
+                if i == t.rows {
+                    break;
                 }
-                continue;
+                // R is upper trapezoidal, so column j reaches down to row j.
+                let last = j.min(t.rows - 1);
+                let below: f64 = scaled_norm((i..=last).map(|k| t.cells[k * w + j]));
+                if below <= SUSPECT * norms[j] {
+                    // The scale is between the norm and FAR times the norm.
+                    let dependent = below <= tolerance * norms[j]
+                        || below <= tolerance * FAR * norms[j]
+                            && below <= tolerance * scale.of(&t.cells, &pivots, j, &norms);
+                    if dependent {
+                        for k in i..=last {
+                            t.cells[k * w + j] = 0.0;
+                        }
+                        continue;
+                    }
+                }
+                if last > i {
+                    reflections.push(reflect(&mut t.cells, w, i..last + 1, j..to));
+                }
+                if t.cells[i * w + j] < 0.0 {
+                    t.cells[i * w + j..i * w + to].iter_mut().for_each(|v| *v = -*v);
+                    turned.push(i);
+                }
+                pivots.push(j as u32);
             }
-            if last > i {
-                reflect(&mut t.cells, w, i, last, j);
-            }
-            if t.cells[i * w + j] < 0.0 {
-                for v in &mut t.cells[i * w + j..(i + 1) * w] {
-                    *v = -*v;
+            if to < w {
+                apply(&reflections, &mut t.cells, w, to);
+                for i in turned {
+                    t.cells[i * w + to..(i + 1) * w].iter_mut().for_each(|v| *v = -*v);
                 }
             }
-            pivots.push(j as u32);
-            i += 1;
         }
         // Rows without a pivot hold residual only.
-        for row in t.cells.chunks_exact(w).skip(i) {
+        for row in t.cells.chunks_exact(w).skip(pivots.len()) {
             for (c, z) in t.residual.iter_mut().zip(&row[m..]) {
                 *c += z * z;
             }
@@ -118,79 +146,75 @@ const ACCURATE_CONDITION: f64 = 1e4;
 
 /// Whether some columns depend on others so nearly that sums of products lose more than half of the digits. Columns that depend on
 /// others up to rounding do not count: they have no part in the result.
-pub(super) fn loses_digits(gram: &Gram, (m, p): (usize, usize)) -> bool {
+pub(super) fn loses_digits(gram: &Gram) -> bool {
+    let (_, p) = gram.shape();
     if decompose(gram).is_some_and(|(_, condition)| condition <= ACCURATE_CONDITION) {
         return false;
     }
-    from_gram(gram, (m, p), 1.0, vec![0.0; p], &[]).is_ok_and(|summary| {
+    let sums = Sums { gram, n: 1.0, rows: None, target_sum: vec![0.0; p], shift: &[] };
+    from_gram(sums).is_ok_and(|summary| {
         let nearly = |j: usize, r: f64| (r * ACCURATE_CONDITION).powi(2) < gram.xx(j, j);
         summary.iter().any(|(j, r, _)| nearly(j, r[0]))
     })
 }
 
+/// Sums of products and what they are sums of.
+pub(super) struct Sums<'a> {
+    pub(super) gram: &'a Gram,
+    /// Σ of sample weights.
+    pub(super) n: f64,
+    /// How many rows there were, where that is known: the rank is not above it.
+    pub(super) rows: Option<u64>,
+    pub(super) target_sum: Vec<f64>,
+    /// Was subtracted from every row of features and targets, and is put back into the row of the intercept; empty for none.
+    pub(super) shift: &'a [f64],
+}
+
 /// Cholesky of the sums in echelon form: a pivot that cancels to rounding has no row.
 ///
-/// Forming `XᵀX` has squared the condition number, so a dependency is only seen down to `√ε`.
-/// `shift` was subtracted from every row of features and targets, and is put back into the row of the intercept; empty for
-/// none. Returns the offending column where the sums have overflowed.
-pub(super) fn from_gram(
-    gram: &Gram,
-    (m, p): (usize, usize),
-    n: f64,
-    target_sum: Vec<f64>,
-    shift: &[f64],
-) -> Result<Summary, usize> {
+/// Forming `XᵀX` has squared the condition number, so a dependency is only seen down to `√ε`. Returns the offending column where
+/// the sums have overflowed.
+pub(super) fn from_gram(sums: Sums<'_>) -> Result<Summary, usize> {
+    let Sums { gram, n, rows, target_sum, shift } = sums;
+    let (m, p) = gram.shape();
     if let Some(column) = (0..m).find(|&j| !gram.xx(j, j).is_finite()) {
         return Err(column);
     }
     if let Some(k) = (0..p).find(|&k| !gram.yy(k).is_finite()) {
         return Err(m + k);
     }
-    // Far from dependent columns the blocked decomposition is right, and much faster for wide designs.
-    if let Some((mut triangle, condition)) = decompose(gram)
+    let most = rows.and_then(|rows| usize::try_from(rows).ok()).unwrap_or(m);
+    // Far from dependent columns the plain decomposition is right.
+    if most >= m
+        && let Some((mut triangle, condition)) = decompose(gram)
         && condition < SAFE_CONDITION
     {
         unshift(&mut triangle.cells, shift);
         return Ok(Summary::from_triangle(triangle, n, target_sum));
     }
     let w = m + p;
-    let threshold = gram_tolerance(m);
-    let norms: Vec<f64> = (0..m).map(|j| gram.xx(j, j).max(0.0).sqrt()).collect();
     let mut cells = vec![0.0; m * w];
-    let mut pivots: Vec<u32> = Vec::with_capacity(m);
-    let mut row = vec![0.0; w];
-    for j in 0..m {
-        let diagonal = gram.xx(j, j);
-        let i = pivots.len();
-        // Row j of the Schur complement; rows above are final.
-        for l in j..m {
-            row[l] = gram.xx(j, l);
-        }
+    for (i, row) in cells.chunks_exact_mut(w).enumerate() {
+        gram.xx_from(i, &mut row[i..m]);
         for k in 0..p {
-            row[m + k] = gram.xy(j, k);
+            row[m + k] = gram.xy(i, k);
         }
-        for above in cells[..i * w].chunks_exact(w) {
-            let f = above[j];
-            if f != 0.0 {
-                for (v, a) in row[j..].iter_mut().zip(&above[j..]) {
-                    *v -= f * a;
-                }
-            }
-        }
-        let pivot = row[j];
-        let suspect = pivot <= SUSPECT * diagonal;
-        if suspect && pivot <= threshold * reach(&cells, w, &pivots, j, &norms).powi(2) {
-            // The column depends on those before it: what is left of its row is rounding.
-            continue;
-        }
-        let root = pivot.sqrt();
-        for (out, v) in cells[i * w + j..(i + 1) * w].iter_mut().zip(&row[j..]) {
-            *out = v / root;
-        }
-        pivots.push(j as u32);
     }
+    let norms = (0..m).map(|j| gram.xx(j, j).max(0.0).sqrt()).collect();
+    let mut decision =
+        RankDecision { m, w, most, norms, pivots: Vec::with_capacity(m), left_out: vec![false; m] };
+    // Every block can be factored: what cannot be is left out.
+    let _ = blocked(m, p, &mut cells, &mut decision);
+    let pivots = decision.pivots;
+    for (i, &j) in pivots.iter().enumerate() {
+        let j = j as usize;
+        cells.copy_within(j * w..(j + 1) * w, i * w);
+        // Below the diagonal is scratch.
+        cells[i * w..i * w + j].fill(0.0);
+    }
+    cells.truncate(pivots.len() * w);
     let mut c: Vec<f64> = (0..p).map(|k| gram.yy(k)).collect();
-    for above in cells[..pivots.len() * w].chunks_exact(w) {
+    for above in cells.chunks_exact(w) {
         for (c, z) in c.iter_mut().zip(&above[m..]) {
             *c -= z * z;
         }
@@ -202,10 +226,70 @@ pub(super) fn from_gram(
         return Ok(Summary::pack(m, p, n, pivots, &cells, c, target_sum));
     }
     // With the shift back in place, a column may turn out to vary by no more than rounding.
-    cells.truncate(pivots.len() * w);
     unshift(&mut cells, shift);
     let triangle = Triangle { m, p, rows: pivots.len(), cells, residual: c };
     Ok(Summary::from_triangle(triangle, n, target_sum))
+}
+
+/// Cholesky's decomposition that leaves out columns that depend on those before them.
+struct RankDecision {
+    m: usize,
+    w: usize,
+    /// The rank is not above this.
+    most: usize,
+    norms: Vec<f64>,
+    pivots: Vec<u32>,
+    left_out: Vec<bool>,
+}
+
+impl Steps for RankDecision {
+    fn factor(&mut self, cells: &mut [f64], block: Range<usize>, to: usize) -> Option<()> {
+        let (w, from) = (self.w, block.start);
+        let threshold = gram_tolerance(self.m);
+        let mut scale = DependencyScale::new(w, block.clone(), from);
+        for j in block {
+            let (above, row) = cells.split_at_mut(j * w);
+            for above in above[from * w..].chunks_exact(w).zip(&self.left_out[from..]) {
+                let (above, left_out) = above;
+                let f = above[j];
+                if !left_out && f != 0.0 {
+                    for (v, a) in row[j..to].iter_mut().zip(&above[j..to]) {
+                        *v -= f * a;
+                    }
+                }
+            }
+            let (pivot, diagonal) = (row[j], self.norms[j].powi(2));
+            let mut dependent = self.pivots.len() == self.most || pivot <= threshold * diagonal;
+            if !dependent && pivot <= SUSPECT * diagonal {
+                let known: Vec<u32> = (0..from as u32).chain(self.in_block(from)).collect();
+                dependent =
+                    pivot <= threshold * scale.of_rows(cells, &known, j, &self.norms).powi(2);
+            }
+            let row = &mut cells[j * w..(j + 1) * w];
+            if dependent {
+                // What is left of its row is rounding.
+                row[j..to].fill(0.0);
+                row[j] = 1.0;
+                self.left_out[j] = true;
+                continue;
+            }
+            let root = pivot.sqrt();
+            row[j..to].iter_mut().for_each(|v| *v /= root);
+            self.pivots.push(j as u32);
+        }
+        Some(())
+    }
+
+    fn is_left_out(&self, i: usize) -> bool {
+        self.left_out[i]
+    }
+}
+
+impl RankDecision {
+    /// Pivots from column `from` on.
+    fn in_block(&self, from: usize) -> impl Iterator<Item = u32> + '_ {
+        self.pivots.iter().copied().skip_while(move |&j| (j as usize) < from)
+    }
 }
 
 /// Adds `shift` to the mean, which the first row holds times the root of `n`: rows below it are those of centred columns.
@@ -216,23 +300,111 @@ fn unshift(cells: &mut [f64], shift: &[f64]) {
     }
 }
 
-/// What column `j` is made of: `‖x_j‖ + Σ |c_k| ‖x_k‖`, where `Σ c_k x_k` comes closest to it. That much can be lost to rounding when it is
-/// projected; a category seen once depends on columns that are longer by the root of the number of rows.
-fn reach(cells: &[f64], w: usize, pivots: &[u32], j: usize, norms: &[f64]) -> f64 {
-    let mut c = vec![0.0; pivots.len()];
-    let mut total = norms[j];
-    for a in (0..pivots.len()).rev() {
-        let row = &cells[a * w..(a + 1) * w];
-        let after: f64 = (a + 1..pivots.len()).map(|b| row[pivots[b] as usize] * c[b]).sum();
-        c[a] = (row[j] - after) / row[pivots[a] as usize];
-        total += c[a].abs() * norms[pivots[a] as usize];
-    }
-    if total.is_finite() { total.min(FAR * norms[j]) } else { norms[j] }
+/// How much a column is made of: `‖x_j‖ + Σ |c_k| ‖x_k‖`, where `Σ c_k x_k` comes closest to it. That much can be lost to rounding when it
+/// is projected; a category seen once depends on columns that are longer by the root of the number of rows.
+///
+/// The coefficients of all columns of a panel on the rows above it are found at once, by a triangular solve, when the first of
+/// them is asked for.
+struct DependencyScale {
+    w: usize,
+    panel: Range<usize>,
+    /// Rows above the panel.
+    top: usize,
+    /// `R₁₁⁻¹ R₁`, for the rows above the panel and its columns.
+    solved: Option<Mat<f64>>,
 }
 
+impl DependencyScale {
+    fn new(w: usize, panel: Range<usize>, top: usize) -> Self {
+        Self { w, panel, top, solved: None }
+    }
+
+    /// Of column `j`, where row `a` of `cells` has its pivot in column `pivots[a]`.
+    fn of(&mut self, cells: &[f64], pivots: &[u32], j: usize, norms: &[f64]) -> f64 {
+        self.scale(cells, pivots, (self.top..pivots.len()).collect(), j, norms)
+    }
+
+    /// Of column `j`, where a pivot in column `k` is that of row `k` of `cells`, and rows that have none are zero except for a
+    /// diagonal of 1.
+    fn of_rows(&mut self, cells: &[f64], pivots: &[u32], j: usize, norms: &[f64]) -> f64 {
+        let rows = pivots[self.top..].iter().map(|&k| k as usize).collect();
+        self.scale(cells, pivots, rows, j, norms)
+    }
+
+    /// `rows`: those of the pivots of the panel.
+    fn scale(
+        &mut self,
+        cells: &[f64],
+        pivots: &[u32],
+        rows: Vec<usize>,
+        j: usize,
+        norms: &[f64],
+    ) -> f64 {
+        let (w, top, first) = (self.w, self.top, self.panel.start);
+        let own = &pivots[top..];
+        let mut c = vec![0.0; own.len()];
+        let mut total = norms[j];
+        for a in (0..own.len()).rev() {
+            let row = &cells[rows[a] * w..(rows[a] + 1) * w];
+            let after: f64 = (a + 1..own.len()).map(|b| row[own[b] as usize] * c[b]).sum();
+            c[a] = (row[j] - after) / row[own[a] as usize];
+            total += c[a].abs() * norms[own[a] as usize];
+        }
+        if top > 0 {
+            let panel = &self.panel;
+            let solved =
+                self.solved.get_or_insert_with(|| coefficients(cells, w, &pivots[..top], panel));
+            let mut above = solved.col(j - first).to_owned();
+            for (c, &k) in c.iter().zip(own) {
+                above -= faer::Scale(*c) * solved.col(k as usize - first);
+            }
+            for (c, &k) in above.iter().zip(pivots) {
+                total += c.abs() * norms[k as usize];
+            }
+        }
+        if total.is_finite() { total.min(FAR * norms[j]) } else { norms[j] }
+    }
+}
+
+/// `R₁₁⁻¹ R₁` for the first rows, whose pivots are given, and the columns of a panel.
+fn coefficients(cells: &[f64], w: usize, pivots: &[u32], panel: &Range<usize>) -> Mat<f64> {
+    let top = pivots.len();
+    let mut solved = Mat::from_fn(top, panel.len(), |i, j| cells[i * w + panel.start + j]);
+    let whole = MatRef::from_column_major_slice(&cells[..top * w], w, top);
+    let no_gap = pivots.last().is_none_or(|&last| last as usize + 1 == top);
+    if no_gap {
+        let upper = whole.get(..top, ..).transpose();
+        solve_upper_triangular_in_place(upper, solved.as_mut(), Par::Seq);
+    } else {
+        let mut packed = vec![0.0; top * top];
+        for (a, row) in packed.chunks_exact_mut(top).enumerate() {
+            for (cell, &k) in row[a..].iter_mut().zip(&pivots[a..]) {
+                *cell = cells[a * w + k as usize];
+            }
+        }
+        let upper = MatRef::from_column_major_slice(&packed, top, top).transpose();
+        solve_upper_triangular_in_place(upper, solved.as_mut(), Par::Seq);
+    }
+    solved
+}
+
+/// Norms of the columns, without overflow or underflow of the squares.
 fn column_norms(t: &Triangle) -> Vec<f64> {
     let w = t.m + t.p;
-    (0..t.m).map(|j| scaled_norm((0..t.rows.min(j + 1)).map(|i| t.cells[i * w + j]))).collect()
+    let mut largest = vec![0.0_f64; t.m];
+    for (i, row) in t.cells.chunks_exact(w).enumerate() {
+        for (l, v) in largest.iter_mut().zip(row).skip(i) {
+            *l = l.max(v.abs());
+        }
+    }
+    let mut sums = vec![0.0; t.m];
+    for (i, row) in t.cells.chunks_exact(w).enumerate() {
+        for ((s, l), v) in sums.iter_mut().zip(&largest).zip(row).skip(i) {
+            *s += (v / l).powi(2);
+        }
+    }
+    let norm = |(l, s): (&f64, f64)| if *l == 0.0 || !l.is_finite() { *l } else { l * s.sqrt() };
+    largest.iter().zip(sums).map(norm).collect()
 }
 
 /// Euclidean norm without overflow or underflow of the squares.
@@ -244,28 +416,56 @@ fn scaled_norm(values: impl Iterator<Item = f64> + Clone) -> f64 {
     largest * values.map(|v| (v / largest).powi(2)).sum::<f64>().sqrt()
 }
 
-/// Householder reflection of rows `top..=bottom` that clears column `j` below row `top`.
-fn reflect(cells: &mut [f64], w: usize, top: usize, bottom: usize, j: usize) {
-    let norm = scaled_norm((top..=bottom).map(|i| cells[i * w + j]));
+/// A Householder reflection `I − τ v vᵀ` of the rows from `top` on.
+struct Reflection {
+    top: usize,
+    v: Vec<f64>,
+    tau: f64,
+}
+
+/// Reflects the given rows so that their first column of `columns` is cleared below the first row; columns beyond the range are
+/// not touched.
+fn reflect(cells: &mut [f64], w: usize, rows: Range<usize>, columns: Range<usize>) -> Reflection {
+    let (top, j) = (rows.start, columns.start);
+    let norm = scaled_norm(rows.clone().map(|i| cells[i * w + j]));
     let head = cells[top * w + j];
     let alpha = if head > 0.0 { -norm } else { norm };
     // v = x − αe₁, scaled so that its head is 1.
     let lead = head - alpha;
-    let v: Vec<f64> = (top..=bottom).map(|i| cells[i * w + j] / lead).collect();
+    let mut v: Vec<f64> = rows.clone().map(|i| cells[i * w + j] / lead).collect();
+    v[0] = 1.0;
     let tau = -lead / alpha; // 2 / ‖v‖² with v[0] = 1
-    let mut sums = vec![0.0; w - j];
-    for (i, factor) in (top..=bottom).zip(std::iter::once(1.0).chain(v[1..].iter().copied())) {
-        for (s, a) in sums.iter_mut().zip(&cells[i * w + j..(i + 1) * w]) {
+    let mut sums = vec![0.0; columns.len()];
+    for (i, factor) in rows.clone().zip(&v) {
+        for (s, a) in sums.iter_mut().zip(&cells[i * w + j..]) {
             *s += factor * a;
         }
     }
-    for (i, factor) in (top..=bottom).zip(std::iter::once(1.0).chain(v[1..].iter().copied())) {
-        for (a, s) in cells[i * w + j..(i + 1) * w].iter_mut().zip(&sums) {
+    for (i, factor) in rows.clone().zip(&v) {
+        for (a, s) in cells[i * w + j..].iter_mut().zip(&sums) {
             *a -= tau * factor * s;
         }
     }
     cells[top * w + j] = alpha;
-    for i in top + 1..=bottom {
+    for i in rows.skip(1) {
         cells[i * w + j] = 0.0;
     }
+    Reflection { top, v, tau }
+}
+
+/// Applies the reflections of a panel to the columns from `from` on.
+fn apply(reflections: &[Reflection], cells: &mut [f64], w: usize, from: usize) {
+    let Some(first) = reflections.first() else { return };
+    let top = first.top;
+    let end = reflections.iter().map(|r| r.top + r.v.len()).max().unwrap_or(top);
+    let mut vectors = Mat::zeros(end - top, reflections.len());
+    for (k, r) in reflections.iter().enumerate() {
+        for (i, v) in (r.top - top..).zip(&r.v) {
+            vectors[(i, k)] = *v;
+        }
+    }
+    let taus: Vec<f64> = reflections.iter().map(|r| r.tau).collect();
+    let rows = MatMut::from_column_major_slice_mut(&mut cells[top * w..end * w], w, end - top);
+    let (_, rest) = rows.transpose_mut().split_at_col_mut(from);
+    Reflections::new(vectors, &taus).apply(rest);
 }

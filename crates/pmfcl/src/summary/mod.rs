@@ -142,7 +142,8 @@ impl Summary {
     }
 
     /// Pivot columns, ascending.
-    pub(crate) fn pivots(&self) -> impl Iterator<Item = usize> {
+    #[doc(hidden)] // for file
+    pub fn pivots(&self) -> impl Iterator<Item = usize> {
         self.pivots.iter().map(|&j| j as usize)
     }
 

@@ -77,11 +77,26 @@ impl Summary {
     /// When shapes do not agree, a number is not finite, or no rows have such sums: `[X Y]ᵀ[X Y]` must be positive
     /// semi-definite, to what single precision leaves.
     pub fn from_products(products: &Products) -> Result<Summary> {
+        Self::rooted(products, None)
+    }
+
+    /// The same for sums that are known to be those of `rows` rows: the rank is then at most that, which sums alone do not
+    /// show where there are fewer rows than columns.
+    ///
+    /// # Errors
+    /// As [`Summary::from_products`].
+    pub fn from_products_of_rows(products: &Products, rows: u64) -> Result<Summary> {
+        Self::rooted(products, Some(rows))
+    }
+
+    fn rooted(products: &Products, rows: Option<u64>) -> Result<Summary> {
         products.check()?;
         let (m, p) = (products.features, products.targets);
         let gram = Gram::from_upper(m, p, &products.xx, &products.xy, &products.yy);
-        let summary = echelon::from_gram(&gram, (m, p), products.n, products.y.clone(), &[])
-            .map_err(|column| Error::Overflow { column })?;
+        let (n, target_sum) = (products.n, products.y.clone());
+        let summary =
+            echelon::from_gram(echelon::Sums { gram: &gram, n, rows, target_sum, shift: &[] })
+                .map_err(|column| Error::Overflow { column })?;
         summary.stands_for(products)?;
         Ok(summary)
     }

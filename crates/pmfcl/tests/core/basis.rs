@@ -38,11 +38,19 @@ fn spec() -> impl Strategy<Value = String> {
             .prop_map(|(m, gamma, scale, seed)| format!("rff:{m}{seed}{scale}{gamma}")),
         (prop_oneof![Just("relu"), Just("ntk")], count(), scale(), seed())
             .prop_map(|(name, m, scale, seed)| format!("{name}:{m}{seed}{scale}")),
+        (1..=9_usize, 1..=9_usize, 1..=9_usize, 1..=50_usize, scale(), seed()).prop_map(
+            |(size, step, grid, filters, scale, seed)| {
+                let columns = filters * grid * grid;
+                format!(
+                    "patches:{columns},grid={grid},size={size},step={step}{scale}{seed},shape=30x40"
+                )
+            }
+        ),
     ]
 }
 
 /// Small specs, cheap to fix.
-const SPECS: [&str; 17] = [
+const SPECS: [&str; 18] = [
     "linear",
     "poly:1",
     "poly:3",
@@ -60,6 +68,7 @@ const SPECS: [&str; 17] = [
     "relu:6",
     "ntk:4",
     "ntk:4,scale=none",
+    "patches:3,size=1,grid=1,shape=1x2",
 ];
 
 proptest! {
@@ -133,7 +142,7 @@ fn the_reader_says_which_piece_and_what_may_stand_there() {
     assert_eq!(
         message("splines:8"),
         "`splines` is not a basis (did you mean `spline`?); there are `linear`, `poly`, `log`, \
-         `exp`, `power`, `spline`, `rbf`, `rff`, `relu`, `ntk`"
+         `exp`, `power`, `spline`, `rbf`, `rff`, `relu`, `ntk`, `patches`"
     );
     assert_eq!(
         message("rff:64,gama=2"),

@@ -84,6 +84,31 @@ fn the_model_is_that_of_pooled_rows_with_clients_absent_and_late() {
     }
 }
 
+/// Clients draw the same filters from the seed: what is agreed on holds no weights.
+#[test]
+fn image_patches_of_clients_are_those_of_pooled_rows() {
+    let settings = Settings {
+        basis: "patches:12,size=2,step=1,grid=2,shape=3x4,scale=none,seed=5".parse().unwrap(),
+        ridge: Ridge::Fixed(0.1),
+        ..plain()
+    };
+    let agreed = || {
+        let design = Design::new(settings.basis.fix(&[], 12).unwrap(), settings.intercept);
+        Agreement::new(Problem::squared(), settings.clone(), design, 1).unwrap()
+    };
+    assert_eq!(agreed().digest(), agreed().digest());
+    let mut server = server(&agreed());
+    let all = attendance(2, 12, 3);
+    for ((step, client), table) in &all {
+        let sent = update(&agreed(), client, *step, table);
+        assert_eq!(server.accept_bytes(&sent.to_bytes()), Ok(Receipt::Accepted));
+    }
+    let pooled = Table::stack(all.values());
+    let joint = learned(settings.clone(), std::slice::from_ref(&pooled));
+    let ours = server.joint().unwrap().predict(pooled.rows()).unwrap();
+    assert!(apart(&ours, &joint.predict(pooled.rows()).unwrap()) < 1e-9);
+}
+
 #[test]
 fn the_order_of_arrival_does_not_change_a_bit() {
     let agreement = agreement(Settings { intercept: true, ridge: Ridge::Auto, ..plain() }, 3);

@@ -24,6 +24,7 @@ mod logistic_edges;
 mod logistic_golden;
 mod logistic_streams;
 mod memory;
+mod mixed;
 mod paper;
 mod pareto;
 #[cfg(feature = "seeded-noise")]

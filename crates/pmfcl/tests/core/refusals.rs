@@ -622,3 +622,19 @@ fn inputs_are_only_added_where_they_can_be() {
     refused(&mut poly, "basis", &["poly:2", "linear"], |l| l.extend_inputs(1));
     refused(&mut poly, "basis", &["poly:2", "linear"], |l| l.rearrange_inputs(&[0, 2, 1], 4));
 }
+
+#[test]
+fn a_design_that_does_not_fit_into_memory_is_refused_before_rows_are_read() {
+    // Six triangles of a million columns: 48 TB.
+    let design = Design::new(Basis::default().fix(&[], 1_000_000).unwrap(), false);
+    let refused = Summarizer::new(design, 1, Accumulator::Gram).unwrap_err().to_string();
+    assert!(refused.contains("48000.0 GB"), "{refused}");
+    assert!(refused.contains("columns would fit"), "{refused}");
+    // What fits according to the message is accepted.
+    let words: Vec<&str> = refused.split_whitespace().collect();
+    let about = words.iter().position(|w| *w == "about").unwrap();
+    let width: usize = words[about + 1].parse().unwrap();
+    assert!(width > 0, "{refused}");
+    let design = Design::new(Basis::default().fix(&[], width).unwrap(), false);
+    assert!(Summarizer::new(design, 1, Accumulator::Qr).is_ok(), "{width} columns");
+}

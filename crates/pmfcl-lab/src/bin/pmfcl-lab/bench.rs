@@ -4,8 +4,10 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
+use pmfcl::Accumulator;
 use pmfcl_lab::images::Benchmark;
-use pmfcl_lab::{conditioning, footprint, kernels, scaling};
+use pmfcl_lab::random_features::{Asked, Case};
+use pmfcl_lab::{conditioning, footprint, kernels, random_features, scaling};
 
 use crate::contest::Contest;
 use crate::digits::Digits;
@@ -27,6 +29,8 @@ pub(crate) struct Bench {
 enum What {
     /// Accumulators against OpenBLAS and LAPACK; needs Python with NumPy and SciPy.
     Kernels(Turns),
+    /// Thousands of random features against NumPy on the same rows; needs Python with NumPy and SciPy.
+    Wide(Wide),
     /// Digits kept as conditioning worsens, against the paper's way and joint QR.
     Conditioning,
     /// Numbers kept, growth over tasks, peak while summarizing a million rows.
@@ -62,6 +66,37 @@ enum What {
 }
 
 #[derive(Debug, Args)]
+struct Wide {
+    #[command(flatten)]
+    turns: Turns,
+    /// Numbers of random features.
+    #[arg(long, value_delimiter = ',', default_values_t = [2000, 5000], value_name = "N,…")]
+    widths: Vec<usize>,
+    /// Run one case in this process and print seconds, bytes and mean squared error.
+    #[arg(long, hide = true)]
+    one: bool,
+    #[arg(long, hide = true, default_value = "qr")]
+    accumulator: Accumulator,
+    #[arg(long, hide = true, default_value = "every")]
+    asked: String,
+}
+
+impl Wide {
+    fn run(&self) -> Result<Option<Vec<Table>>> {
+        if !self.one {
+            let program = std::env::current_exe()?;
+            return Ok(Some(random_features::run(&self.widths, self.turns.turns, &program)?));
+        }
+        let asked = if self.asked == "last" { Asked::Last } else { Asked::Every };
+        for &width in &self.widths {
+            let case = Case { width, accumulator: self.accumulator, asked };
+            print(&random_features::one(case)?)?;
+        }
+        Ok(None)
+    }
+}
+
+#[derive(Debug, Args)]
 struct Turns {
     /// How often each side is measured, in turns; the best counts.
     #[arg(long, default_value_t = 3, value_name = "N")]
@@ -73,6 +108,10 @@ impl Bench {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         let tables = match &self.what {
             What::Kernels(turns) => kernels::run(turns.turns)?,
+            What::Wide(wide) => match wide.run()? {
+                Some(tables) => tables,
+                None => return Ok(()),
+            },
             What::Conditioning => vec![conditioning::run(conditioning::Sizes::default())?],
             // The peak first: it is that of the whole process.
             What::Memory => vec![
