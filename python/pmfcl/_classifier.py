@@ -6,7 +6,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from . import _inputs
-from ._continual import Continual, fitted, learned, setting
+from ._continual import Continual, fitted, learned, parameter, setting
 from ._labels import Classes, labels_of
 from ._regressor import kept
 
@@ -32,9 +32,14 @@ class ContinualClassifier(ClassifierMixin, Continual):
     scheme : "one-shot" or "sequential", default "one-shot"
         Where the bounds of "logistic" are made: at the task's own minimum (tasks can be removed), or at that of all so far
         (nearer to joint training).
-    temperature : float or "auto", default 1.0
-        What the discriminants of "gaussian" are divided by before they become probabilities. "auto" measures it on the rows of
-        every task before they are learned; `temperature_` shows it.
+    covariance : "tied" or "class", default "tied"
+        Whether classes of "gaussian" share one covariance. "class" gives each its own, drawn toward the shared one where its rows are
+        few: better where classes differ in spread and have many rows, at as many times the memory as there are classes.
+    calibration : "on", "off" or float, default "on"
+        How the discriminants of "gaussian" become probabilities (`--calibrate` on the command line; here `calibrate` is a method).
+        "on" divides them by a temperature that is higher for rows far from every class, measured on a sample of the rows of every
+        task, each left out of the model; `temperature_` shows it. It depends on the order of tasks; `calibrate` measures it anew.
+        "off" is temperature 1, the textbook's; a number is another. Predicted classes are the same.
     certify : bool, default True
         Whether "logistic" finds the least log-loss of every task, from which its bounds are measured.
 
@@ -42,6 +47,7 @@ class ContinualClassifier(ClassifierMixin, Continual):
     ----------
     classes_ : labels, sorted.
     coef_, intercept_ : parameters on the columns of the basis, as scikit-learn shapes them.
+    left_out_ : accuracy, log-loss and calibration of "gaussian" on rows that were left out of the model.
     tasks_, forgetting_, forgetting_bound_, mean_forgetting_, mean_forgetting_bound_ : what each task has, and what was
         forgotten of it.
 
@@ -73,7 +79,8 @@ class ContinualClassifier(ClassifierMixin, Continual):
         shrinkage="auto",
         curvature="sharp",
         scheme="one-shot",
-        temperature=1.0,
+        covariance="tied",
+        calibration="on",
         certify=True,
         threads=None,
     ):
@@ -89,7 +96,8 @@ class ContinualClassifier(ClassifierMixin, Continual):
         self.shrinkage = shrinkage
         self.curvature = curvature
         self.scheme = scheme
-        self.temperature = temperature
+        self.covariance = covariance
+        self.calibration = calibration
         self.certify = certify
         self.threads = threads
 
@@ -98,7 +106,8 @@ class ContinualClassifier(ClassifierMixin, Continual):
             "shrinkage": shrinkage_setting(self.shrinkage),
             "curvature": setting(self.curvature),
             "scheme": setting(self.scheme),
-            "temperature": setting(self.temperature),
+            "covariance": setting(self.covariance),
+            "calibrate": calibration_setting(self.calibration),
             "certify": setting(bool(self.certify)),
         }
 
@@ -185,6 +194,29 @@ class ContinualClassifier(ClassifierMixin, Continual):
         learned(self)
         return self._in_order(self._model.probabilities(_inputs.rows(self, X, reset=False)))
 
+    def novelty(self, X):
+        """How novel every row looks, between 0 and 1 ("gaussian"): the share of learned rows that were nearer to a class than it is.
+
+        A threshold has a meaning: of rows like those learned, one in a hundred is above 0.99. What is above it may be of none of
+        the classes.
+        """
+        learned(self)
+        return self._model.novelty(_inputs.rows(self, X, reset=False))
+
+    def calibrate(self, X, y, learned_rows=False):
+        """Measures the probabilities of "gaussian" at the present model with these rows. Returns the estimator.
+
+        What was measured while tasks were learned depends on their order; this does not. Predicted classes stay as they are, and
+        no row is kept. `learned_rows=True` says that the rows are among those learned: each is then left out of the model before
+        it is scored.
+        """
+        learned(self)
+        X = _inputs.rows(self, X, reset=False)
+        labels, _ = self._labels(y, X, None)
+        self._model.calibrate(X, coded(labels, Classes()), bool(learned_rows))
+        self.calibration = "on"
+        return self
+
     def predict_log_proba(self, X):
         """Logarithms of `predict_proba`."""
         with np.errstate(divide="ignore"):
@@ -233,6 +265,13 @@ class ContinualClassifier(ClassifierMixin, Continual):
         """Shrinkage."""
         return self._model.solution().get("shrinkage")
 
+    @fitted(
+        'How well rows were predicted by the model without them ("gaussian"): a dict, or None where nothing was measured.'
+    )
+    def left_out_(self):
+        """Accuracy, log-loss, Brier score, calibration error, reliability curve."""
+        return self._model.left_out()
+
     @fitted('The temperature of the current model ("gaussian").')
     def temperature_(self):
         """Temperature."""
@@ -256,6 +295,7 @@ class ContinualClassifier(ClassifierMixin, Continual):
 
     def _take(self, model):
         super()._take(model)
+        self.calibration = parameter(model.problem()["options"].get("calibrate", self.calibration))
         names = model.classes()
         self._classes = Classes()
         self._classes.by_name = dict(zip(names, labels_of(names), strict=True))
@@ -265,6 +305,13 @@ def coded(labels, known):
     """Labels as codes and the name of each code; `known` gets the labels it lacks."""
     values, codes = np.unique(labels, return_inverse=True)
     return np.ascontiguousarray(codes, dtype=np.uint32), known.add(values)
+
+
+def calibration_setting(calibration):
+    """A boolean means on or off."""
+    if isinstance(calibration, bool | np.bool_):
+        return "on" if calibration else "off"
+    return setting(calibration)
 
 
 def shrinkage_setting(shrinkage):

@@ -205,6 +205,13 @@ class Agreement:
         """The upload that stands for a summary made elsewhere under this agreement."""
         return self._core.update(str(client), step, summary)
 
+    def calibrate(self, request, client, step, X, y):
+        """What `client` answers in the second round (`Server.calibration_request`), as bytes: how well probabilities fit its rows.
+
+        X and y are those of the step it has sent; each row is left out of the joint model before it is scored.
+        """
+        return self._core.calibrate(bytes(request), str(client), step, *self._rows(X, y))
+
     def predict(self, sent, X):
         """Numbers or classes of rows under parameters the server sent (`Server.broadcast`)."""
         out = self._core.answer(bytes(sent), _inputs.rows(self._template, X, reset=False))
@@ -300,6 +307,18 @@ class Server:
     def broadcast(self):
         """The parameters as bytes, to be sent to all; `Agreement.predict` uses them."""
         return self._core.broadcast()
+
+    def calibration_request(self):
+        """Bytes for all clients, who answer with `Agreement.calibrate`: a second round that measures probabilities ("gaussian").
+
+        Without it probabilities are those at temperature 1. It shows clients the sums over all rows. Answers after further uploads
+        are refused: ask again.
+        """
+        return self._core.calibration_request()
+
+    def accept_calibration(self, answer):
+        """Accepts what a client answered. Raises `Refused`; the server is then unchanged. `model` and `commit` use it."""
+        self._core.accept_calibration(bytes(answer))
 
     def forgetting(self):
         """What every step of every client has lost under the joint model, or a bound on that."""

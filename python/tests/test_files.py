@@ -138,9 +138,9 @@ REGRESSIONS = [
 CLASSIFIERS = [
     ({}, []),
     ({"shrinkage": 0.3}, None),
-    ({"shrinkage": "diagonal:0.2", "temperature": 2.5}, None),
+    ({"shrinkage": "diagonal:0.2", "calibration": 2.5}, None),
     ({"shrinkage": "ridge:0.1", "memory": "compact"}, None),
-    ({"temperature": "auto"}, None),
+    ({"calibration": "off"}, ["--calibrate", "off"]),
     (
         {"loss": "squared", "ridge": 0.1, "prefer": "equal"},
         ["--loss", "squared", "--ridge", "0.1", "--prefer", "equal"],

@@ -302,7 +302,7 @@ def splines(x, count, lo, hi):
     return np.stack(made, axis=1)
 
 
-def conclude(case, scores):
+def conclude(case, scores, made):
     """Outputs from scores, by the rule the file names."""
     if "targets" in case.json:
         return {"Y": {"identity": lambda eta: eta, "exp": np.exp}[case.json["link"]](scores)}
@@ -310,11 +310,32 @@ def conclude(case, scores):
     if scores.shape[1] < len(classes):
         scores = np.concatenate([np.zeros_like(scores), scores], axis=1)
     present = ~np.isin(classes, case.json["absent"])
+    if rule["rule"] == "class-covariance":
+        scores = np.zeros((len(made), len(classes)))
+        for k in np.flatnonzero(present):
+            mean = np.array(rule["means"][k])
+            white = (made - mean) @ np.array(rule["whitenings"][k]).reshape(-1, len(mean)).T
+            tail = (white**2).sum(axis=1)
+            if "shape" in rule:
+                tail = (1 + rule["shape"]) * rule["usual"] * np.log1p(tail / (rule["shape"] * rule["usual"]))
+            scores[:, k] = rule["log_shares"][k][0] - (rule["log_dets"][k][0] + tail) / 2
     scores = np.where(present, scores, -np.inf)
     label = classes[scores.argmax(axis=1)]
     if rule["rule"] == "softmax":
         odds = np.exp((scores - scores.max(axis=1, keepdims=True)) / rule["temperature"])
         return {"label": label, "probabilities": odds / odds.sum(axis=1, keepdims=True)}
+    if rule["rule"] in ("row-temperature", "class-covariance"):
+        heat = rule["temperature"]
+        if "centre" in rule:
+            centre = np.array(rule["centre"])
+            white = (made - centre) @ np.array(rule["whitening"]).reshape(-1, len(centre)).T
+            shares = np.array([np.nan if v is None else v for v in rule["log_shares"]])
+            nearest = (white**2).sum(axis=1) - 2 * np.nanmax(np.where(present, scores - shares, np.nan), axis=1)
+            far = np.maximum(nearest, 0) / rule["usual"]
+            heat = (heat * (rule["shape"] + far) / (rule["shape"] + 1))[:, None]
+        odds = np.exp((scores - scores.max(axis=1, keepdims=True)) / heat)
+        odds = (1 - rule["floor"]) * odds / odds.sum(axis=1, keepdims=True)
+        return {"label": label, "probabilities": odds + np.where(present, rule["floor"] / present.sum(), 0)}
     assert rule["rule"] == "clip"
     odds = np.clip(scores, 0, 1)
     odds[odds.sum(axis=1) <= 0] = present
@@ -324,9 +345,10 @@ def conclude(case, scores):
 def test_numpy_reaches_the_same_answers_with_the_bare_weights(cases):
     for name, case in cases.items():
         weights, _ = tensors(case)
-        scores = columns(case, weights) @ weights["coef"].T + weights.get("intercept", 0.0)
+        made = columns(case, weights)
+        scores = made @ weights["coef"].T + weights.get("intercept", 0.0)
         # NumPy takes other ways to the same columns (distances, the recursion of splines).
-        assert compare(case, conclude(case, scores)) <= 100 * TOLERANCE, name
+        assert compare(case, conclude(case, scores, made)) <= 100 * TOLERANCE, name
 
 
 def test_json_and_safetensors_hold_the_same_numbers(cases):

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use clap::Args;
-use pmfcl::problem::{Curvature, Scheme};
+use pmfcl::problem::{Calibrate, Covariance, Curvature, Scheme};
 use pmfcl::{
     Accumulator, Basis, ClassList, Learner, MemoryKind, Preference, Problem, Ridge, Settings,
     StoredPrecision,
@@ -107,6 +107,12 @@ pub(crate) struct Creation {
     /// Where logistic bounds are made: one-shot or sequential.
     #[arg(long, value_name = "WAY")]
     scheme: Option<Scheme>,
+    /// Covariance of gaussian: tied (one for all classes), or class (one for each, drawn toward the shared one; K times the memory).
+    #[arg(long, value_name = "KIND")]
+    covariance: Option<Covariance>,
+    /// Probabilities of gaussian: on (measured on the rows of every task), off (temperature 1), or a temperature.
+    #[arg(long, value_name = "on|off")]
+    calibrate: Option<Calibrate>,
     /// All classes there will be; needed for logistic where the files of the first command lack some.
     #[arg(long, value_delimiter = ',', value_name = "A,B,…")]
     classes: Option<Vec<String>>,
@@ -152,7 +158,16 @@ impl Learn {
             }
             (Some(store), model)
         } else {
-            (None, self.creation.model(&jobs[0].1, &selection, &self.model)?)
+            let model = self.creation.model(&jobs[0].1, &selection, &self.model)?;
+            if self.creation.covariance == Some(Covariance::Class) {
+                let m = model.schema.inputs.len() + 1;
+                note(&format!(
+                    "a covariance for each class takes {} per class in every task ({} inputs before the basis and new categories)",
+                    bytes(8 * m * (m + 1) / 2),
+                    m - 1
+                ));
+            }
+            (None, model)
         };
         if self.task_column.is_none() {
             check_names(&jobs, &model)?;
@@ -326,8 +341,12 @@ fn loss_spec(text: &str) -> Result<String, pmfcl::Error> {
 impl Creation {
     /// The options of single losses that were given.
     fn problem_options(&self) -> Vec<(&'static str, String)> {
-        let given =
-            [("curvature", text(self.curvature.as_ref())), ("scheme", text(self.scheme.as_ref()))];
+        let given = [
+            ("curvature", text(self.curvature.as_ref())),
+            ("scheme", text(self.scheme.as_ref())),
+            ("covariance", text(self.covariance.as_ref())),
+            ("calibrate", text(self.calibrate.as_ref())),
+        ];
         given.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
     }
 

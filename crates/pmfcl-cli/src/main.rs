@@ -3,6 +3,7 @@
 //! This crate parses arguments, calls the libraries and prints. Results go to stdout, notes and errors to stderr.
 
 mod bike;
+mod calibrate;
 mod demo;
 mod export;
 mod hindsight;
@@ -55,6 +56,7 @@ enum Command {
     Learn(Box<learn::Learn>),
     Predict(predict::Predict),
     Score(score::Score),
+    Calibrate(calibrate::Calibrate),
     Show(show::Show),
     Report(picture::Report),
     Front(picture::FrontOf),
@@ -77,6 +79,7 @@ fn main() -> ExitCode {
         Command::Learn(c) => c.run(),
         Command::Predict(c) => c.run(),
         Command::Score(c) => c.run(),
+        Command::Calibrate(c) => c.run(),
         Command::Show(c) => c.run(),
         Command::Report(c) => c.run(),
         Command::Front(c) => c.run(),

@@ -18,7 +18,7 @@ use pmfcl_terminal::{Reading, ending_in, expand, grouped, note, verbosity};
 #[command(after_help = "Examples:
   pmfcl predict sales.pmf next-month.parquet -o predicted.parquet
   pmfcl predict sales.pmf next-month.csv --interval 0.95
-  pmfcl predict iris.pmf new.csv --proba")]
+  pmfcl predict iris.pmf new.csv --proba --unknown-score")]
 pub(crate) struct Predict {
     /// The model file.
     model: PathBuf,
@@ -31,6 +31,10 @@ pub(crate) struct Predict {
     /// Print the probability of every class after the class.
     #[arg(long)]
     proba: bool,
+    /// Add the column `unknown`, between 0 and 1 (gaussian): the share of learned rows that were nearer to a class than this
+    /// row is. Above 0.99 is one in a hundred of rows like those learned; a row above it may be of none of the classes.
+    #[arg(long)]
+    unknown_score: bool,
     /// Add intervals that cover a new observation with this probability, such as 0.95 (squared loss). They assume
     /// independent noise of equal variance, and that a sample weight counts copies of its row.
     #[arg(long, value_name = "LEVEL")]
@@ -95,10 +99,15 @@ impl Predict {
                 let classes = model.learner.classes().iter();
                 columns.numbers.extend(classes.map(|class| format!("proba_{class}")));
             }
+            if self.unknown_score {
+                columns.numbers.push("unknown".to_owned());
+            }
             return Ok(columns);
         }
-        if self.proba {
-            bail!("--proba is for classes; this model predicts numbers")
+        for (given, flag) in [(self.proba, "--proba"), (self.unknown_score, "--unknown-score")] {
+            if given {
+                bail!("{flag} is for classes; this model predicts numbers")
+            }
         }
         for target in &model.schema.targets {
             columns.numbers.push(target.clone());
@@ -126,8 +135,12 @@ impl Predict {
         let learner = &model.learner;
         if learner.problem().predicts_classes() {
             predicted.classes = learner.predict_classes(x)?;
-            if self.proba {
-                predicted.numbers = learner.probabilities(x)?.into_iter().map(Some).collect();
+            let classes = learner.classes().len();
+            let proba = if self.proba { learner.probabilities(x)? } else { Vec::new() };
+            let unknown = if self.unknown_score { learner.novelty(x)? } else { Vec::new() };
+            for i in 0..batch.rows {
+                let own = proba.get(i * classes..(i + 1) * classes).unwrap_or_default();
+                predicted.numbers.extend(own.iter().chain(unknown.get(i)).copied().map(Some));
             }
         } else if let Some(covariance) = covariance {
             let rows = covariance.intervals(learner, x, self.interval.unwrap_or(0.95))?;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::{Result, bail};
 use clap::Args;
-use pmfcl::problem::Evaluation;
+use pmfcl::problem::{Evaluation, ReliabilityBin};
 use pmfcl::{Rows, Targets, TaskRows};
 use pmfcl_file::{Access, Model, Store};
 use pmfcl_ingest::{Files, IngestError, class_name};
@@ -12,9 +12,9 @@ use pmfcl_read::{Column, Form, Wanted};
 use serde_json::{Map, Value, json};
 
 use crate::stream::{Part, stream};
-use pmfcl_terminal::{Reading, Table, answer, cut, expand, grouped, short, task_name};
+use pmfcl_terminal::{Reading, Table, answer, cut, expand, grouped, short, task_name, wrapped};
 
-/// Score a model on data files: mse and r2, or accuracy and log-loss.
+/// Score a model on data files: mse and r2, or accuracy, log-loss and calibration.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   pmfcl score sales.pmf 2025-02.parquet
@@ -93,14 +93,22 @@ impl Score {
 }
 
 /// The scores of some rows, for a JSON document.
-fn entry(evaluation: &Evaluation) -> Map<String, Value> {
+pub(crate) fn entry(evaluation: &Evaluation) -> Map<String, Value> {
     let mut entry = Map::new();
     let mut put = |name: &str, value: Value| drop(entry.insert(name.to_owned(), value));
     put("samples", json!(evaluation.samples()));
     if evaluation.is_of_classes() {
         put("accuracy", json!(evaluation.accuracy()));
         put("log_loss", json!(evaluation.log_loss()));
+        put("brier", json!(evaluation.brier()));
         put("calibration_error", json!(evaluation.calibration_error()));
+        let bin = |bin: &ReliabilityBin| json!({ "samples": bin.samples, "confidence": bin.confidence, "accuracy": bin.accuracy });
+        let bins: Vec<Value> = evaluation.reliability().iter().map(bin).collect();
+        put("reliability", json!(bins));
+        if evaluation.unknown_samples() > 0.0 {
+            put("unknown_samples", json!(evaluation.unknown_samples()));
+            put("unknown_auroc", json!(evaluation.unknown_auroc()));
+        }
         return entry;
     }
     put("mse", json!(evaluation.mse()));
@@ -163,20 +171,49 @@ fn values(part: &Part<'_>, targets: usize) -> Vec<f64> {
 fn words(tasks: &[(String, Evaluation)], overall: &Evaluation) -> String {
     let classes = overall.is_of_classes();
     let names: &[&str] = if classes {
-        &["accuracy", "log-loss", "calibration error"]
+        &["accuracy", "log-loss", "Brier", "calibration error"]
     } else {
         &["RMSE", "mse", "R²"]
     };
     let mut table = Table::new("Scores", &[&["task", "samples"], names].concat());
     let all = ("overall".to_owned(), overall.clone());
     for (name, found) in tasks.iter().chain([&all]) {
-        let scores = if classes {
-            [found.accuracy(), found.log_loss(), found.calibration_error()]
+        let scores: &[f64] = if classes {
+            &[found.accuracy(), found.log_loss(), found.brier(), found.calibration_error()]
         } else {
-            [found.mse().sqrt(), found.mse(), found.r2()]
+            &[found.mse().sqrt(), found.mse(), found.r2()]
         };
         let cells = [cut(name, 32), grouped(found.samples())];
-        table.row(cells.into_iter().chain(scores.map(short)));
+        table.row(cells.into_iter().chain(scores.iter().map(|v| short(*v))));
+    }
+    if overall.unknown_samples() > 0.0 {
+        let rows = grouped(overall.unknown_samples());
+        let area = match overall.unknown_auroc() {
+            Some(area) => format!(
+                "; they look more novel than a row of a learned class {:.1} % of the time (AUROC)",
+                100.0 * area
+            ),
+            None => String::new(),
+        };
+        let words = format!(
+            "{rows} rows are of classes the model has never learned, and count as errors{area}"
+        );
+        wrapped(&words, 76).into_iter().for_each(|line| table.note(line));
+    }
+    let mut out = table.text();
+    if classes {
+        out.push('\n');
+        out.push_str(&reliability(overall));
+    }
+    out
+}
+
+/// How often rows of about the same confidence are right.
+fn reliability(overall: &Evaluation) -> String {
+    let columns = ["confidence", "accuracy", "samples"];
+    let mut table = Table::new("Reliability: calibrated where both columns agree", &columns);
+    for bin in overall.reliability() {
+        table.row([short(bin.confidence), short(bin.accuracy), grouped(bin.samples)]);
     }
     table.text()
 }

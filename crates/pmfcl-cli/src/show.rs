@@ -4,12 +4,14 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::Args;
+use pmfcl::problem::Evaluation;
 use pmfcl::report::MissingReason;
 use pmfcl::{Learner, Preference, TaskReport};
 use pmfcl_file::{Access, Model, Store};
 use serde_json::{Value, json};
 
 use crate::learn::MeanForgetting;
+use crate::score::entry;
 use pmfcl_terminal::{Table, answer, bold, bytes, cut, grouped, maybe, short, wrapped};
 
 /// Show a model: settings, size, tasks with loss, forgetting and bound.
@@ -59,12 +61,17 @@ impl Show {
         ] {
             out.push_str(&format!("  {name:<11} {value}\n"));
         }
+        if let Some(words) = probabilities(learner) {
+            out.push_str(&format!("  {:<11} {words}\n", "calibration"));
+        }
         out.push('\n');
         // Of a loss that is bounded the least is only known from below.
         let best = if problem.description().exact { "best" } else { "best ≥" };
+        let measured = tasks.iter().any(|t| t.left_out.is_some());
+        let [first, second] = if measured { ["accuracy", "log-loss"] } else { ["loss", best] };
         let mut table = Table::new(
             &format!("Tasks ({})", tasks.len()),
-            &["task", "samples", "rank", "weight", "loss", best, "forgetting", "bound"],
+            &["task", "samples", "rank", "weight", first, second, "forgetting", "bound"],
         );
         let cells = |t: &TaskReport| {
             let mark = if t.guaranteed { "" } else { "?" };
@@ -72,8 +79,16 @@ impl Show {
                 grouped(t.samples),
                 t.rank.to_string(),
                 format!("{:.4}", t.weight),
-                maybe(t.loss),
-                maybe(t.min_loss),
+                maybe(if measured {
+                    t.left_out.as_ref().map(Evaluation::accuracy)
+                } else {
+                    t.loss
+                }),
+                maybe(if measured {
+                    t.left_out.as_ref().map(Evaluation::log_loss)
+                } else {
+                    t.min_loss
+                }),
                 maybe(t.forgetting),
                 t.bound.map_or_else(|| "–".to_owned(), |b| format!("{}{mark}", short(b))),
             ]
@@ -116,10 +131,35 @@ fn accumulator(learner: &Learner) -> String {
     }
 }
 
+/// How probabilities are made, where they can be calibrated.
+fn probabilities(learner: &Learner) -> Option<String> {
+    let (_, setting) = learner.problem().options().into_iter().find(|(n, _)| *n == "calibrate")?;
+    if setting != "on" {
+        return Some(format!("{setting} (pmfcl calibrate measures it)"));
+    }
+    let temperature = fact(learner, "temperature").map_or("–".to_owned(), short);
+    Some(match learner.left_out() {
+        Some(found) => format!(
+            "temperature {temperature}, error {} (rows left out)",
+            short(found.calibration_error())
+        ),
+        None => {
+            "not measured yet: probabilities may be overconfident; use `pmfcl calibrate`".to_owned()
+        }
+    })
+}
+
 /// What the numbers of the tasks mean, where that is not plain.
 fn notes(model: &Model, tasks: &[TaskReport]) -> Vec<String> {
     let mut notes: Vec<String> = Vec::new();
-    notes.extend(model.learner.problem().description().table_note.map(str::to_owned));
+    if tasks.iter().any(|t| t.left_out.is_some()) {
+        notes.push(
+            "accuracy, log-loss: of a sample of the rows, each predicted by the model without it, when the task was measured"
+                .to_owned(),
+        );
+    } else {
+        notes.extend(model.learner.problem().description().table_note.map(str::to_owned));
+    }
     if tasks.iter().any(|t| t.bound.is_none()) {
         notes.push("– : the summaries kept do not determine it (compact memory)".to_owned());
     }
@@ -248,6 +288,9 @@ pub(crate) fn document(model: &Model, tasks: &[TaskReport]) -> Value {
         }
         document[name] = json!(value);
     }
+    if let Some(found) = learner.left_out() {
+        document["left_out"] = Value::Object(entry(&found));
+    }
     if problem.description().shrunk.is_some() {
         document["ridge"] = Value::Null;
     }
@@ -255,7 +298,7 @@ pub(crate) fn document(model: &Model, tasks: &[TaskReport]) -> Value {
 }
 
 fn task(t: &TaskReport) -> Value {
-    json!({
+    let mut document = json!({
         "name": t.name,
         "samples": t.samples,
         "rank": t.rank,
@@ -267,5 +310,9 @@ fn task(t: &TaskReport) -> Value {
         "bound": t.bound,
         "guaranteed": t.guaranteed,
         "outcome": t.outcome.to_string(),
-    })
+    });
+    if let Some(found) = &t.left_out {
+        document["left_out"] = Value::Object(entry(found));
+    }
+    document
 }

@@ -84,7 +84,11 @@ impl<'a> Exported<'a> {
                 count("targets", theta.targets(), self.targets.len())?;
             }
             Response::Classes {
-                rule: ClassRule::Clip | ClassRule::Softmax { .. },
+                rule:
+                    ClassRule::Clip
+                    | ClassRule::Softmax { .. }
+                    | ClassRule::RowTemperature(_)
+                    | ClassRule::ClassCovariance(_),
                 present,
                 first_is_zero,
             } => {

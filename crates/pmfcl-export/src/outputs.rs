@@ -1,7 +1,7 @@
 //! What the outputs of a model are, in words: the same entries in JSON and in the metadata of safetensors and ONNX.
 
 use pmfcl::loss::Link;
-use pmfcl::problem::{ClassRule, Response};
+use pmfcl::problem::{ClassDensity, ClassRule, Response};
 use serde_json::Value;
 
 use crate::Exported;
@@ -71,12 +71,56 @@ fn link_name(link: Link) -> &'static str {
     }
 }
 
+/// Logarithms of shares, with null for a class without rows.
+fn finite(values: &[f64]) -> Vec<Option<f64>> {
+    values.iter().map(|v| v.is_finite().then_some(*v)).collect()
+}
+
 /// How scores become probabilities; [`Exported::check`] has refused any other rule.
 fn probabilities(rule: &ClassRule) -> String {
     let object = Object::default();
     match rule {
         ClassRule::Softmax { temperature } => {
             object.with("rule", "softmax").with("temperature", *temperature)
+        }
+        ClassRule::RowTemperature(rule) => {
+            let object = object
+                .with("rule", "row-temperature")
+                .with("temperature", rule.temperature)
+                .with("floor", rule.floor);
+            match &rule.nearest {
+                None => object,
+                Some(nearest) => object
+                    .with("shape", rule.shape)
+                    .with("usual", nearest.usual)
+                    .with("log_shares", finite(&nearest.log_shares))
+                    .with("centre", nearest.centre.clone())
+                    .with("whitening", nearest.whitening.clone()),
+            }
+        }
+        ClassRule::ClassCovariance(rule) => {
+            let mut object = object
+                .with("rule", "class-covariance")
+                .with("temperature", rule.temperature)
+                .with("floor", rule.floor)
+                .with("usual", rule.usual);
+            if rule.shape.is_finite() {
+                object = object.with("shape", rule.shape);
+            }
+            // Of each class its values in one list; null for a class without rows.
+            type Part = fn(&ClassDensity) -> Vec<f64>;
+            let parts: [(&str, Part); 4] = [
+                ("log_shares", |class| vec![class.log_share]),
+                ("log_dets", |class| vec![class.log_det]),
+                ("means", |class| class.mean.clone()),
+                ("whitenings", |class| class.whitening.clone()),
+            ];
+            for (name, part) in parts {
+                let values: Vec<Option<Vec<f64>>> =
+                    rule.classes.iter().map(|class| class.as_ref().map(part)).collect();
+                object = object.with(name, values);
+            }
+            object
         }
         _ => object.with("rule", "clip"),
     }

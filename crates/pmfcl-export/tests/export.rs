@@ -255,7 +255,7 @@ fn a_class_without_rows_is_named() {
     let gaussian = Problem::parse("gaussian", fixed()).unwrap();
     for problem in [
         Problem::parse("squared", fixed()).unwrap(),
-        gaussian.with_option("temperature", "0.5").unwrap(),
+        gaussian.with_option("calibrate", "0.5").unwrap(),
     ] {
         let x = Rows::new(&[0.0, 1.0, 4.0, 5.5], 1).unwrap();
         let labels = Labels::new(&["a", "a", "c", "c"]);

@@ -73,7 +73,8 @@ pub(crate) fn summary(
     let quadratic = Summary::from_bytes(bytes).map_err(|e| e.to_string())?;
     let moments = moments.map(moments_of).transpose()?;
     let (classes, new_inputs) = (Vec::new(), Vec::new());
-    Ok(TaskSummary { head: record.head.clone(), quadratic, moments, classes, new_inputs })
+    let (head, scatters) = (record.head.clone(), Vec::new());
+    Ok(TaskSummary { head, quadratic, moments, scatters, classes, new_inputs })
 }
 
 fn moments_of(bytes: &[u8]) -> Result<Moments, String> {
@@ -253,6 +254,7 @@ fn pool(
         rows: None,
         spread,
         moments: values.get("moments").map(|bytes| moments_of(bytes)).transpose()?,
+        scatters: Vec::new(),
     })
 }
 

@@ -2,14 +2,19 @@
 //!
 //! ```text
 //! "PMFP" | version u16 | flags u16 | tasks u64 | samples f64 | rows u64 | spread f64 | least f64
-//!        | moments u32 | moments × f64 | quadratic, as the bytes of a summary
+//!        | moments u32 | moments × f64
+//!        | version 2: scatters u32, of each its length u32 and the bytes of a summary
+//!        | quadratic, as the bytes of a summary
 //! ```
+//!
+//! Version 2 is written where classes have scatters of their own, version 1 elsewhere.
 
 use pmfcl::Summary;
 use pmfcl::problem::{Moments, Pool};
 
 const MAGIC: &[u8; 4] = b"PMFP";
 const VERSION: u16 = 1;
+const WITH_SCATTERS: u16 = 2;
 /// Rows were counted.
 const ROWS: u16 = 1;
 /// The least loss of every task is known.
@@ -22,7 +27,8 @@ pub(crate) fn to_bytes(pool: &Pool) -> Vec<u8> {
     let moments = pool.moments.as_ref().map_or_else(Vec::new, Moments::to_numbers);
     let mut out = Vec::new();
     out.extend_from_slice(MAGIC);
-    out.extend_from_slice(&VERSION.to_le_bytes());
+    let version = if pool.scatters.is_empty() { VERSION } else { WITH_SCATTERS };
+    out.extend_from_slice(&version.to_le_bytes());
     out.extend_from_slice(&flags.to_le_bytes());
     for word in [
         pool.tasks,
@@ -35,6 +41,13 @@ pub(crate) fn to_bytes(pool: &Pool) -> Vec<u8> {
     }
     out.extend_from_slice(&(moments.len() as u32).to_le_bytes());
     out.extend_from_slice(&crate::layout::to_bytes(&moments));
+    if !pool.scatters.is_empty() {
+        out.extend_from_slice(&(pool.scatters.len() as u32).to_le_bytes());
+        for bytes in pool.scatters.iter().map(Summary::to_bytes) {
+            out.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
+            out.extend_from_slice(&bytes);
+        }
+    }
     out.extend_from_slice(&pool.quadratic.to_bytes());
     out
 }
@@ -42,8 +55,9 @@ pub(crate) fn to_bytes(pool: &Pool) -> Vec<u8> {
 /// The pool of bytes.
 pub(crate) fn from_bytes(bytes: &[u8]) -> Result<Pool, String> {
     let mut rest = bytes;
-    if take(&mut rest)? != *MAGIC || u16::from_le_bytes(take(&mut rest)?) != VERSION {
-        return Err("it does not begin with PMFP and version 1".to_owned());
+    let (magic, version) = (take(&mut rest)?, u16::from_le_bytes(take(&mut rest)?));
+    if magic != *MAGIC || ![VERSION, WITH_SCATTERS].contains(&version) {
+        return Err("it does not begin with PMFP and version 1 or 2".to_owned());
     }
     let flags = u16::from_le_bytes(take(&mut rest)?);
     let mut word = || take(&mut rest).map(u64::from_le_bytes);
@@ -61,7 +75,20 @@ pub(crate) fn from_bytes(bytes: &[u8]) -> Result<Pool, String> {
                 .ok_or("its moments are invalid")?,
         ),
     };
+    let mut quadratic = quadratic;
+    let mut scatters = Vec::new();
+    if version == WITH_SCATTERS {
+        for _ in 0..u32::from_le_bytes(take(&mut quadratic)?) {
+            let length = u32::from_le_bytes(take(&mut quadratic)?) as usize;
+            let Some((bytes, after)) = quadratic.split_at_checked(length) else {
+                return Err("its scatters are cut off".to_owned());
+            };
+            scatters.push(Summary::from_bytes(bytes).map_err(|e| e.to_string())?);
+            quadratic = after;
+        }
+    }
     Ok(Pool {
+        scatters,
         quadratic: Summary::from_bytes(quadratic).map_err(|e| e.to_string())?,
         least: (flags & LEAST > 0).then_some(least),
         tasks,

@@ -307,7 +307,6 @@ impl TaskRow {
     pub(crate) fn of(record: &TaskRecord) -> Self {
         let head = &record.head;
         let counts = || serde_json::to_string(&head.counts).expect("numbers are JSON");
-        let table = |t: &CalibrationTable| [&[t.samples][..], &t.losses].concat();
         Self {
             name: record.name.clone(),
             samples: head.samples,
@@ -329,7 +328,7 @@ impl TaskRow {
             bytes: record.bytes.cast_signed() as i64,
             counts: (!head.counts.is_empty()).then(counts),
             content: head.content.map(|hash| hash.to_vec()),
-            calibration: head.calibration.as_ref().map(|t| layout::to_bytes(&table(t))),
+            calibration: head.calibration.as_ref().map(table_bytes),
         }
     }
 
@@ -376,13 +375,16 @@ impl TaskRow {
     }
 }
 
+/// The bytes of a calibration table.
+pub(crate) fn table_bytes(table: &CalibrationTable) -> Vec<u8> {
+    layout::to_bytes(&table.to_numbers())
+}
+
 /// Log-losses at several temperatures.
 pub(crate) fn calibration(bytes: &[u8]) -> Result<CalibrationTable, String> {
     let wrong = || "the log-losses of a task at several temperatures are invalid".to_owned();
     let numbers = layout::from_bytes(bytes).ok_or_else(wrong)?;
-    let (samples, losses) = numbers.split_first().ok_or_else(wrong)?;
-    let table = CalibrationTable { samples: *samples, losses: losses.to_vec() };
-    if table.is_valid() { Ok(table) } else { Err(wrong()) }
+    CalibrationTable::from_numbers(&numbers).ok_or_else(wrong)
 }
 
 /// The summaries at some places, each with its place.

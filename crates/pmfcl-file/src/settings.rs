@@ -109,6 +109,12 @@ impl Stored {
             return Err(format!("the loss `{spec}` does not go with its kind").into());
         }
         for (name, _) in problem.options() {
+            // Earlier versions had a `temperature` in its place.
+            let name = if name == "calibrate" && !self.0.contains_key(name) {
+                "temperature"
+            } else {
+                name
+            };
             let Some(value) = self.0.get(name) else { continue };
             let value = match value {
                 Value::String(text) => text.clone(),

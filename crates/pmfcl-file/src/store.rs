@@ -387,7 +387,8 @@ fn read_model(
     let model = contents.into_model(path, find)?;
     let prefer = || model.learner.settings().prefer.clone();
     let pool = pooled.map(|tasks| KnownPool { tasks, prefer: prefer() });
-    let state = FileState { layout, sealed, edits: model.learner.edits(), pool };
+    let (edits, calibrations) = (model.learner.edits(), model.learner.calibrations());
+    let state = FileState { layout, sealed, edits, calibrations, pool };
     Ok((version, state, model))
 }
 

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::path::Path;
 
 use pmfcl::learner::TaskRecord;
-use pmfcl::problem::{Encoding, TaskSummary};
+use pmfcl::problem::{CalibrationTable, Encoding, TaskHead, TaskSummary};
 use pmfcl::{Learner, Outcome, Preference, StoredPrecision};
 use rusqlite::{Connection, Statement, params};
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::error::FileError;
 use crate::layout::{self, Layout};
 use crate::model::Model;
-use crate::read::TaskRow;
+use crate::read::{self, TaskRow};
 use crate::seal::{SealedRows, seal};
 use crate::store::Result;
 use crate::version::Mark;
@@ -25,6 +25,8 @@ pub(crate) struct FileState {
     pub(crate) sealed: SealedRows,
     /// The learner's count of edits at that time.
     pub(crate) edits: u64,
+    /// How often tables had been replaced by then.
+    pub(crate) calibrations: u64,
     /// Which pool it holds.
     pub(crate) pool: Option<KnownPool>,
 }
@@ -48,7 +50,8 @@ impl FileState {
     /// That of an empty database with the tables of layout 2.
     pub(crate) fn empty() -> Self {
         let layout = Layout::Second;
-        Self { layout, sealed: SealedRows::none(layout), edits: u64::MAX, pool: None }
+        let sealed = SealedRows::none(layout);
+        Self { layout, sealed, edits: u64::MAX, calibrations: 0, pool: None }
     }
 }
 
@@ -118,6 +121,10 @@ fn write_rows(
         if drop_folded(connection, &model.learner)? {
             sealed = sealed.without_tasks();
         }
+        let replaced = state.calibrations != model.learner.calibrations();
+        if write_tables(connection, &model.learner, first, replaced)? {
+            sealed = sealed.without_tasks();
+        }
         write_tasks(connection, &model.learner, first)?;
         write_values(connection, model, generation, known_pool)?;
         let sealed = sealed.extended(connection)?;
@@ -129,7 +136,8 @@ fn write_rows(
     })()
     .map_err(failed)?;
     let (layout, edits) = (Layout::Second, model.learner.edits());
-    let state = FileState { layout, sealed, edits, pool: KnownPool::of(&model.learner) };
+    let (calibrations, pool) = (model.learner.calibrations(), KnownPool::of(&model.learner));
+    let state = FileState { layout, sealed, edits, calibrations, pool };
     Ok(Written { mark, state })
 }
 
@@ -161,6 +169,7 @@ fn write_tasks(connection: &Connection, learner: &Learner, first: usize) -> rusq
     let mut insert = InsertTask::new(connection)?;
     let mut summary = connection.prepare("INSERT INTO summary (place, bytes) VALUES (?1, ?2)")?;
     for (place, record) in learner.records().iter().enumerate().skip(first) {
+        let record = &with_table(record, learner.calibration(place));
         let mut crc = None;
         if place >= folded
             && let Some(task) = learner.task_summary_at(place)
@@ -188,12 +197,53 @@ fn encoded(task: &TaskSummary, store: StoredPrecision) -> Vec<u8> {
     task.to_bytes(Encoding::Plain)
 }
 
-/// The summary with the head on record: class counts there follow classes that were dropped.
+/// Writes what was measured since with tasks that are in the file, of all of them where tables were `replaced`; whether there was
+/// anything.
+fn write_tables(
+    connection: &Connection,
+    learner: &Learner,
+    before: usize,
+    replaced: bool,
+) -> rusqlite::Result<bool> {
+    if (0..before).all(|place| learner.calibration(place).is_none()) {
+        return Ok(false);
+    }
+    let sql =
+        "SELECT place FROM task WHERE (?2 OR calibration IS NULL) AND place < ?1 ORDER BY place";
+    let mut outdated = connection.prepare(sql)?;
+    let places = outdated
+        .query_map(params![before.cast_signed() as i64, replaced], |row| row.get::<_, i64>(0))?
+        .collect::<rusqlite::Result<Vec<i64>>>()?;
+    let mut update = connection.prepare("UPDATE task SET calibration = ?2 WHERE place = ?1")?;
+    let mut any = false;
+    for place in places {
+        let at = usize::try_from(place).unwrap_or(usize::MAX);
+        if let Some(table) = learner.calibration(at) {
+            update.execute(params![place, read::table_bytes(table)])?;
+            any = true;
+        }
+    }
+    Ok(any)
+}
+
+/// The record with what was last measured with the task.
+fn with_table<'a>(record: &'a TaskRecord, table: Option<&CalibrationTable>) -> Cow<'a, TaskRecord> {
+    if record.head.calibration.as_ref() == table {
+        return Cow::Borrowed(record);
+    }
+    let mut record = record.clone();
+    record.head.calibration = table.cloned();
+    Cow::Owned(record)
+}
+
+/// The summary with the head on record: class counts there follow classes that were dropped. The calibration, which may be
+/// measured later, is in the row of the task alone.
 fn with_head<'a>(task: &'a TaskSummary, record: &TaskRecord) -> Cow<'a, TaskSummary> {
-    if task.head == record.head {
+    if task.head == record.head && record.head.calibration.is_none() {
         return Cow::Borrowed(task);
     }
-    Cow::Owned(TaskSummary { head: record.head.clone(), ..task.clone() })
+    let head = TaskHead { calibration: None, ..record.head.clone() };
+    Cow::Owned(TaskSummary { head, ..task.clone() })
 }
 
 /// Writes rows of `task`.

@@ -321,6 +321,8 @@ impl TaskRowsRead {
                 for task in &mut first.tasks {
                     *task = placed(task, design.width(), &|key| offset + place(key))?;
                 }
+                let sample = first.sample.take();
+                first.sample = sample.map(|rows| rows.placed(&place, design.inputs()));
                 Ok(learner.fit(design, first, &mut NoMore, weight)?)
             }
             Self::Kept(spill) => {
@@ -593,7 +595,9 @@ impl Recipe<'_> {
             design: &design,
             outputs: self.learner.outputs(),
         };
+        let keys: Vec<String> = group.encoded.new.iter().map(key_of).collect();
         let mut worker = Worker::new(context, &self.learner.problem().first_pass())?;
+        worker.name_new_inputs(&keys);
         // A block at a time, so that rows are still in the cache when they are summarized.
         let block = worker.block_rows();
         let mut x = ROOM.take();
@@ -612,7 +616,6 @@ impl Recipe<'_> {
         }
         ROOM.set(x);
         let mut partial = worker.finish().map_err(|e| group.error(&e, self))?;
-        let keys: Vec<String> = group.encoded.new.iter().map(key_of).collect();
         partial.tasks.iter_mut().for_each(|task| task.new_inputs.clone_from(&keys));
         Ok(partial)
     }

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Instant;
 
-use pmfcl::problem::{Curvature, Evaluation, Gaussian, Logistic, Scheme, Squared, Temperature};
+use pmfcl::problem::{Calibrate, Curvature, Evaluation, Gaussian, Logistic, Scheme, Squared};
 use pmfcl::{ClassList, Learner, MemoryKind, Problem, Ridge, Settings, TaskRows};
 
 use crate::data::{DataSet, Error};
@@ -132,11 +132,11 @@ fn section(
     };
     let squared = (Problem::Squared(Squared { classes: Some(ClassList::Open) }), ridge);
     let gaussian = (Problem::gaussian(), plain());
-    let tempered = Gaussian { temperature: Temperature::Auto, ..Gaussian::default() };
+    let tempered = Gaussian { calibrate: Calibrate::Off, ..Gaussian::default() };
     let tempered = (Problem::Gaussian(tempered), plain());
     line(&full, "squared", squared.clone(), &mut exact)?;
     line(&full, "gaussian", gaussian.clone(), &mut exact)?;
-    line(&full, "gaussian, temperature auto", tempered.clone(), &mut exact)?;
+    line(&full, "gaussian, calibrate off", tempered.clone(), &mut exact)?;
     // The published numbers for a wide model are those of Split-MNIST.
     if table.name == "mnist" && matches!(kind, Kind::Classes(_)) {
         let basis: pmfcl::Basis = "relu:2000".parse().map_err(pmfcl::Error::from)?;
@@ -146,7 +146,7 @@ fn section(
         };
         line(&full, "squared, relu:2000", wide(squared), &mut exact)?;
         line(&full, "gaussian, relu:2000", wide(gaussian.clone()), &mut exact)?;
-        line(&full, "gaussian, relu:2000, temperature auto", wide(tempered.clone()), &mut exact)?;
+        line(&full, "gaussian, relu:2000, calibrate off", wide(tempered.clone()), &mut exact)?;
     }
     let some = Stream::new(table, kind, thin);
     let mut thinned = Vec::new();
@@ -157,7 +157,7 @@ fn section(
     };
     if thin > 1 {
         line(&some, "gaussian", gaussian, &mut thinned)?;
-        line(&some, "gaussian, temperature auto", tempered, &mut thinned)?;
+        line(&some, "gaussian, calibrate off", tempered, &mut thinned)?;
     }
     let whole = Stream { train: vec![Part::joined(&some.train)], ..some.clone() };
     line(

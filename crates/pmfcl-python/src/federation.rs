@@ -5,7 +5,10 @@ use std::sync::{Mutex, PoisonError};
 
 use numpy::PyArray2;
 use pmfcl::Targets;
-use pmfcl::federated::{Broadcast, ClientStep, Receipt, Refused, Rules, Server, Update};
+use pmfcl::federated::{
+    Broadcast, CalibrationAnswer, CalibrationRequest, ClientStep, Receipt, Refused, Rules, Server,
+    Update,
+};
 use pmfcl::problem::{Agreement, Exactness};
 use pmfcl_file::{FileError, Model, Register, Schema};
 use pyo3::exceptions::{PyTypeError, PyValueError};
@@ -219,6 +222,25 @@ impl PyAgreement {
         Ok((PyBytes::new(py, &update.to_bytes()), released.samples(), released.sigma()))
     }
 
+    /// What a client answers to a request to calibrate, for the rows of a step.
+    fn calibrate<'py>(
+        &self,
+        py: Python<'py>,
+        request: &[u8],
+        client: &str,
+        step: u64,
+        x: Table<'_>,
+        y: Target<'_>,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        let request = CalibrationRequest::from_bytes(request).map_err(|r| refusal(py, &r))?;
+        let rows = task_rows(&x, &y, &None)?;
+        let sent = outside(py, || {
+            let made = request.answer(&self.agreement, client, step, rows);
+            made.map(|answer| answer.to_bytes()).map_err(|e| self.raised(&e))
+        })?;
+        Ok(PyBytes::new(py, &sent))
+    }
+
     /// Predicted values or scores of the classes, `(rows, outputs)`, under parameters the server sent.
     fn answer<'py>(
         &self,
@@ -331,6 +353,21 @@ impl PyServer {
     fn broadcast<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         let sent = self.with(py, |kept| kept.server().broadcast().map_err(raised))?;
         Ok(PyBytes::new(py, &sent.to_bytes()))
+    }
+
+    /// What to send to all clients, so that they measure probabilities at the joint model.
+    fn calibration_request<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        let request = self.with(py, |kept| kept.server().calibration_request().map_err(raised))?;
+        Ok(PyBytes::new(py, &request.to_bytes()))
+    }
+
+    /// Accepts the answer of a client to a request to calibrate.
+    fn accept_calibration(&self, py: Python<'_>, bytes: &[u8]) -> PyResult<()> {
+        let taken = self.with(py, |kept| {
+            let read = CalibrationAnswer::from_bytes(bytes);
+            Ok(read.and_then(|answer| kept.server().accept_calibration(answer)))
+        })?;
+        taken.map_err(|refused| refusal(py, &refused))
     }
 
     /// The joint model.

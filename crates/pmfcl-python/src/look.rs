@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use numpy::{PyArray1, PyArray2};
-use pmfcl::problem::{Exactness, Response};
+use pmfcl::problem::{Evaluation, Exactness, Response};
 use pmfcl::report::inference::Covariance;
 use pmfcl::report::{MissingReason, SampleWeights, conflict};
 use pmfcl::{Outcome, Preference, Problem, Summary, TaskReport};
@@ -147,6 +147,23 @@ fn task_facts<'py>(py: Python<'py>, task: &TaskReport) -> PyResult<Bound<'py, Py
     dict.set_item("bound", task.bound)?;
     dict.set_item("guaranteed", task.guaranteed)?;
     dict.set_item("outcome", task.outcome.to_string())?;
+    if let Some(found) = &task.left_out {
+        dict.set_item("left_out", scores(py, found)?)?;
+    }
+    Ok(dict)
+}
+
+/// How well rows of classes were predicted.
+fn scores<'py>(py: Python<'py>, found: &Evaluation) -> PyResult<Bound<'py, PyDict>> {
+    let dict = PyDict::new(py);
+    dict.set_item("samples", found.samples())?;
+    dict.set_item("accuracy", found.accuracy())?;
+    dict.set_item("log_loss", found.log_loss())?;
+    dict.set_item("brier", found.brier())?;
+    dict.set_item("calibration_error", found.calibration_error())?;
+    let bins = found.reliability();
+    let bins: Vec<_> = bins.iter().map(|b| (b.confidence, b.accuracy, b.samples)).collect();
+    dict.set_item("reliability", bins)?;
     Ok(dict)
 }
 
@@ -206,6 +223,16 @@ impl PyModel {
             dict.set_item(name, value)?;
         }
         Ok(dict)
+    }
+
+    /// How well rows were predicted by the model without them; `None` where nothing was measured.
+    fn left_out<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
+        let learner = self.learner();
+        let found = outside(py, || {
+            learner.solution().map_err(raised)?;
+            Ok(learner.left_out())
+        })?;
+        found.as_ref().map(|found| scores(py, found)).transpose()
     }
 
     /// What to tell people about the tasks learned so far.

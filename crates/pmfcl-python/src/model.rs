@@ -5,7 +5,7 @@ use std::fmt::Display;
 use std::str::FromStr;
 
 use numpy::{PyArray1, PyArray2};
-use pmfcl::problem::{Curvature, Scheme, Shrinkage, Temperature};
+use pmfcl::problem::{Calibrate, Covariance, Curvature, Scheme, Shrinkage};
 use pmfcl::{ClassList, Error, Learner, Problem, Rows, Settings, TaskSummary};
 use pmfcl_file::{Model, Schema};
 use pyo3::exceptions::{PyTypeError, PyValueError};
@@ -100,7 +100,8 @@ pub(crate) fn problem_of(
 fn check_option(name: &str, value: &str) -> PyResult<()> {
     match name {
         "shrinkage" => parsed::<Shrinkage>(name, value).map(drop),
-        "temperature" => parsed::<Temperature>(name, value).map(drop),
+        "covariance" => parsed::<Covariance>(name, value).map(drop),
+        "calibrate" => parsed::<Calibrate>(name, value).map(drop),
         "curvature" => parsed::<Curvature>(name, value).map(drop),
         "scheme" => parsed::<Scheme>(name, value).map(drop),
         "certify" => parsed::<bool>(name, value).map(drop),
@@ -230,6 +231,28 @@ impl PyModel {
     ) -> PyResult<Bound<'py, PyArray2<f64>>> {
         let cells = self.in_blocks(py, x.rows()?, Learner::probabilities)?;
         table(py, cells, self.learner().classes().len())
+    }
+
+    /// How novel every row looks, between 0 and 1.
+    fn novelty<'py>(&self, py: Python<'py>, x: Table<'_>) -> PyResult<Bound<'py, PyArray1<f64>>> {
+        let found = self.in_blocks(py, x.rows()?, Learner::novelty)?;
+        Ok(PyArray1::from_vec(py, found))
+    }
+
+    /// Measures probabilities at the present model with these rows.
+    fn calibrate(
+        &mut self,
+        py: Python<'_>,
+        x: Table<'_>,
+        y: Target<'_>,
+        learned: bool,
+    ) -> PyResult<()> {
+        let rows = task_rows(&x, &y, &None)?;
+        let Model { schema, learner } = &mut self.model;
+        outside(py, || {
+            let done = learner.calibrate(rows, learned);
+            done.map_err(|e| raised_in(&e, schema, learner))
+        })
     }
 
     /// The class of every row, as its position in `classes()`.

@@ -30,7 +30,7 @@
 //! | module | what it is for |
 //! | --- | --- |
 //! | `subject`, `study` | what the page is about, and what all its sections need |
-//! | `overview`, `timeline`, `conflicts`, `trade`, `coefficients`, `memory`, `tasks` | one section each |
+//! | `overview`, `calibration`, `timeline`, `conflicts`, `trade`, `coefficients`, `memory`, `tasks` | one section each |
 //! | `pair` | the front of two tasks |
 //! | `limits` | how much a page may cost, and how long lists are thinned out |
 //! | `figure`, `html`, `number` | charts, text and numbers as they stand in a page |
@@ -38,6 +38,7 @@
 
 #![warn(clippy::unwrap_used)]
 
+mod calibration;
 mod coefficients;
 mod conflicts;
 mod error;

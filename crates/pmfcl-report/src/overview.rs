@@ -23,6 +23,17 @@ pub(crate) fn figures(study: &Study<'_>) -> String {
     let columns = number::count(study.width(), "column", "columns");
     let basis = study.subject.learner.settings().basis.to_string();
     let mut out = String::from("<dl class=\"tiles\">\n");
+    if let Some(found) = study.subject.learner.left_out() {
+        out.push_str(&tile(
+            &number::percent(found.accuracy()),
+            "accuracy, rows left out",
+            &format!(
+                "log-loss {}, calibration error {}",
+                number::short(found.log_loss()),
+                number::short(found.calibration_error())
+            ),
+        ));
+    }
     out.push_str(&tile(
         &number::grouped(study.tasks.len() as f64),
         "tasks",

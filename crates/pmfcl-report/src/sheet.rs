@@ -9,7 +9,7 @@ use crate::study::Study;
 use crate::subject::Subject;
 use crate::timeline::Timeline;
 use crate::trade::Trade;
-use crate::{memory, overview, tasks};
+use crate::{calibration, memory, overview, tasks};
 
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
@@ -28,6 +28,13 @@ pub fn page(subject: &Subject<'_>) -> Result<String, ReportError> {
     let trade = Trade::of(&study, &conflicts)?;
     let coefficients = Coefficients::of(&study)?;
 
+    let calibration = calibration::html(&study).map(|body| Section {
+        id: "calibration",
+        title: "How often it is right, and how sure it may be",
+        lead: "A sample of the rows of every task, each predicted by the model without it, when the task was measured; the rows \
+               were then discarded. Other data may be harder: score the model on rows it has not seen.",
+        body,
+    });
     let sections = [
         Section {
             id: "forgetting",
@@ -76,6 +83,7 @@ pub fn page(subject: &Subject<'_>) -> Result<String, ReportError> {
         ),
         Err(_) => String::new(),
     };
+    let sections: Vec<Section> = calibration.into_iter().chain(sections).collect();
     let mut links = String::new();
     for section in &sections {
         links.push_str(&format!(
@@ -116,6 +124,7 @@ struct Section {
 impl Section {
     fn short(&self) -> &'static str {
         match self.id {
+            "calibration" => "Accuracy",
             "forgetting" => "Forgetting",
             "losses" => "Losses",
             "conflicts" => "Conflicts",

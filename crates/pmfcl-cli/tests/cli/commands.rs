@@ -6,9 +6,20 @@ use std::process::Stdio;
 use crate::program::{Place, Run, Shown, Table, assert_same};
 use serde_json::Value;
 
-const COMMANDS: [&str; 12] = [
-    "learn", "predict", "score", "show", "report", "front", "prefer", "set", "unlearn", "merge",
-    "export", "verify",
+const COMMANDS: [&str; 13] = [
+    "learn",
+    "predict",
+    "score",
+    "calibrate",
+    "show",
+    "report",
+    "front",
+    "prefer",
+    "set",
+    "unlearn",
+    "merge",
+    "export",
+    "verify",
 ];
 
 /// Four quarters of the bundled data in `q.pmf`, and their rows in `q.csv`.

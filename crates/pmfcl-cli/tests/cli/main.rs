@@ -5,6 +5,7 @@ mod crash;
 mod equality;
 mod losses;
 mod memory;
+mod probabilities;
 mod program;
 mod refusals;
 mod register;

@@ -97,7 +97,9 @@ fn help_of_the_program() {
     Commands:
       learn        Learn data files, each as a task. Creates MODEL if there is none
       predict      Predict the rows of data files: one row out for each row in, in their order
-      score        Score a model on data files: mse and r2, or accuracy and log-loss
+      score        Score a model on data files: mse and r2, or accuracy, log-loss and calibration
+      calibrate    Measure how sure a gaussian classifier may be, at the present model and on rows given
+                   now. Predicted classes do not change
       show         Show a model: settings, size, tasks with loss, forgetting and bound
       report       Write one HTML page that shows what was learned, forgotten and traded off
       front        Draw the Pareto front of two tasks, or of two groups of tasks
@@ -225,6 +227,14 @@ fn help_of_learn() {
           --scheme <WAY>
               Where logistic bounds are made: one-shot or sequential
 
+          --covariance <KIND>
+              Covariance of gaussian: tied (one for all classes), or class (one for each, drawn toward
+              the shared one; K times the memory)
+
+          --calibrate <on|off>
+              Probabilities of gaussian: on (measured on the rows of every task), off (temperature 1),
+              or a temperature
+
           --classes <A,B,…>
               All classes there will be; needed for logistic where the files of the first command lack
               some
@@ -290,13 +300,18 @@ fn help_of_predict() {
       -q, --quiet
               Print errors only
 
+          --unknown-score
+              Add the column `unknown`, between 0 and 1 (gaussian): the share of learned rows that were
+              nearer to a class than this row is. Above 0.99 is one in a hundred of rows like those
+              learned; a row above it may be of none of the classes
+
+      -v, --verbose
+              Print more about what is done
+
           --interval <LEVEL>
               Add intervals that cover a new observation with this probability, such as 0.95 (squared
               loss). They assume independent noise of equal variance, and that a sample weight counts
               copies of its row
-
-      -v, --verbose
-              Print more about what is done
 
       -h, --help
               Print help (see a summary with '-h')
@@ -328,14 +343,14 @@ fn help_of_predict() {
     Examples:
       pmfcl predict sales.pmf next-month.parquet -o predicted.parquet
       pmfcl predict sales.pmf next-month.csv --interval 0.95
-      pmfcl predict iris.pmf new.csv --proba
+      pmfcl predict iris.pmf new.csv --proba --unknown-score
     "#);
 }
 
 #[test]
 fn help_of_score() {
     assert_snapshot!(help("score"), @r#"
-    Score a model on data files: mse and r2, or accuracy and log-loss
+    Score a model on data files: mse and r2, or accuracy, log-loss and calibration
 
     Usage: pmfcl score [OPTIONS] <MODEL> <DATA>...
 
@@ -787,21 +802,22 @@ fn tables_of_show() {
       loss        gaussian
       classes     green, red
       features    3 (linear)
-      ridge       shrinkage   0.0222
+      ridge       shrinkage 0.0000154
       memory      ledger, 400 B
       accumulator qr (auto)
       preference  samples
       samples     80
+      calibration temperature      1, error   0.00617 (rows left out)
 
     Tasks (2)
 
-      task  samples  rank  weight    loss    best  forgetting     bound
-      ────  ───────  ────  ──────  ──────  ──────  ──────────  ────────
-      a          40     4     0.5    1.74    1.68      0.0572    0.0572
-      b          40     4     0.5    1.64    1.59      0.0511    0.0511
+      task  samples  rank  weight  accuracy   log-loss  forgetting     bound
+      ────  ───────  ────  ──────  ────────  ─────────  ──────────  ────────
+      a          40     4     0.5         1    0.00619      0.0634    0.0634
+      b          40     4     0.5         1    0.00619      0.0578    0.0578
 
-      loss: half the squared Mahalanobis distance of a row to the mean of its
-      class, plus the log-loss of the class shares
+      accuracy, log-loss: of a sample of the rows, each predicted by the model
+      without it, when the task was measured
       p-values and intervals: a sample weight counts as that many copies of its
       row
     ");
@@ -831,10 +847,16 @@ fn tables_of_score() {
     assert_snapshot!(printed(&place, "score k.pmf c.csv"), @r"
     Scores
 
-      task     samples  accuracy   log-loss  calibration error
-      ───────  ───────  ────────  ─────────  ─────────────────
-      c             40         1    0.00165            0.00164
-      overall       40         1    0.00165            0.00164
+      task     samples  accuracy   log-loss     Brier  calibration error
+      ───────  ───────  ────────  ─────────  ────────  ─────────────────
+      c             40         1    0.00619  0.0000762            0.00617
+      overall       40         1    0.00619  0.0000762            0.00617
+
+    Reliability: calibrated where both columns agree
+
+      confidence  accuracy  samples
+      ──────────  ────────  ───────
+        0.994            1       40
     ");
 }
 

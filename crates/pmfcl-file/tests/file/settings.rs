@@ -9,7 +9,8 @@ use pmfcl_file::{Model, Schema};
 fn values_of(option: &str) -> &'static [&'static str] {
     match option {
         "shrinkage" => &["auto", "diagonal:0.1", "identity:0.25", "ridge:0.0000001"],
-        "temperature" => &["auto", "1.5", "0.3333333333333333"],
+        "covariance" => &["tied", "class"],
+        "calibrate" => &["on", "off", "1.5", "0.3333333333333333"],
         "curvature" => &["bohning", "sharp", "hessian", "blend", "diagonal", "fisher"],
         "scheme" => &["one-shot", "sequential"],
         "certify" => &["true", "false"],

@@ -124,7 +124,7 @@ impl Broadcast {
                 found: x.width(),
             });
         }
-        let response = agreement.problem().method().response(self.present.clone(), &[]);
+        let response = agreement.problem().method().response(self.present.clone());
         let mut out = Vec::with_capacity(x.len() * p);
         let mut rows = vec![0.0; BLOCK.min(x.len()) * m];
         let mut from = 0;

@@ -14,6 +14,8 @@
 //! send twice or out of order, or be taken out again, and the model is that of pooling the rows the register stands for. The
 //! register is summed along a tree that its names alone decide, so the order of arrival does not change a bit of the model.
 //!
+//! **A second round** measures the probabilities of `gaussian` at the joint model: [`CalibrationRequest`].
+//!
 //! **What is not promised.** A summary is no secret: that of one row is the row, and with fewer rows than columns it shows
 //! the space they span. [`Rules::least_samples`] keeps such updates out; the module `private` makes updates that give no row away. A client that lies within what rows could be is
 //! believed; [`Rules::most_share`] bounds what it can do. Where columns depend on each other up to rounding, the rank is decided by
@@ -23,6 +25,7 @@
 //! Paper: Algorithm 4 (`alg:fed-pmf-cl`), Appendix F (`app:fed-pmfcl`).
 
 mod broadcast;
+mod calibration;
 mod refused;
 mod rules;
 mod server;
@@ -30,6 +33,7 @@ mod tree;
 mod update;
 
 pub use broadcast::Broadcast;
+pub use calibration::{CalibrationAnswer, CalibrationRequest};
 pub use refused::Refused;
 pub use rules::Rules;
 pub use server::{ClientStep, Receipt, Server};

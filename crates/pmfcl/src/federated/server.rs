@@ -4,13 +4,14 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::Broadcast;
+use super::calibration::{CalibrationAnswer, CalibrationRequest};
 use super::refused::Refused;
 use super::rules::Rules;
 use super::tree::{Tree, leaf};
 use super::update::{Update, is_name};
 use crate::error::{Error, Result};
 use crate::learner::{Learner, LearnerState, TaskRecord, TaskReport};
-use crate::problem::{Agreement, Exactness, Part, Pool, TaskSummary};
+use crate::problem::{Agreement, Digest, Exactness, Part, Pool, TaskSummary};
 use crate::settings::Preference;
 
 /// What the task of a diagonal update was called in models of earlier versions, after client and step.
@@ -62,6 +63,8 @@ pub struct Server {
     rules: Rules,
     register: BTreeMap<(String, u64), Filed>,
     tree: Mutex<Tree>,
+    /// The request to calibrate that answers are taken to; none where the register has changed since.
+    asked: Option<(Digest, f64)>,
 }
 
 /// An accepted update; its summary is shared with the models made from it.
@@ -78,6 +81,7 @@ impl Clone for Server {
             rules: self.rules.clone(),
             register: self.register.clone(),
             tree: Mutex::new(self.tree().clone()),
+            asked: self.asked,
         }
     }
 }
@@ -105,7 +109,8 @@ impl Server {
                 return Err(Error::Range { what, value, must: "0 or more" });
             }
         }
-        Ok(Self { agreement, rules, register: BTreeMap::new(), tree: Mutex::default() })
+        let (register, tree) = (BTreeMap::new(), Mutex::default());
+        Ok(Self { agreement, rules, register, tree, asked: None })
     }
 
     /// The server that made this model, with everything it had accepted. Rules that have changed meanwhile hold for what is yet
@@ -129,8 +134,14 @@ impl Server {
             if found != expected || joint.design() != Some(agreement.design()) {
                 return Err(other());
             }
-            let update = Update::accepted(client, step, agreement.digest(), (**task).clone());
-            let filed = Filed { update, task: task.clone() };
+            let mut plain = (**task).clone();
+            plain.head.calibration = None;
+            let mut task = task.clone();
+            if joint.calibration(at) != task.head.calibration.as_ref() {
+                Arc::make_mut(&mut task).head.calibration = joint.calibration(at).cloned();
+            }
+            let update = Update::accepted(client, step, agreement.digest(), plain);
+            let filed = Filed { update, task };
             server.register.insert((client.to_owned(), step), filed);
         }
         Ok(server)
@@ -181,7 +192,66 @@ impl Server {
         }
     }
 
+    /// What to send to all clients, so that they measure probabilities at the joint model. Answers to an earlier request, and after
+    /// updates were accepted or removed, are refused.
+    ///
+    /// # Errors
+    /// As [`Server::joint`], and for losses whose probabilities are not measured.
+    pub fn calibration_request(&mut self) -> Result<CalibrationRequest> {
+        let options = self.agreement.problem().options();
+        let Some((_, shrinkage)) = options.into_iter().find(|(name, _)| *name == "shrinkage")
+        else {
+            return Err(Error::Unsupported {
+                operation: "measuring probabilities",
+                reason: "only those of gaussian are measured".to_owned(),
+            });
+        };
+        let pool = self.pool(&self.weights())?;
+        let request = CalibrationRequest {
+            agreement: self.agreement.digest(),
+            by_samples: self.agreement.settings().prefer == Preference::Samples,
+            samples: pool.samples,
+            effective: pool.effective().ok_or(Error::NotLearned)?,
+            shrinkage,
+            pooled: pool.quadratic.clone(),
+        };
+        self.asked = Some((request.digest(), pool.samples));
+        Ok(request)
+    }
+
+    /// Takes the answer of a client; one that came before for the same step is replaced.
+    ///
+    /// # Errors
+    /// When it is of another model or request, of a step that is not in the register, or its numbers are not those of the step.
+    pub fn accept_calibration(&mut self, answer: CalibrationAnswer) -> Result<(), Refused> {
+        let CalibrationAnswer { agreement, request, client, step, table } = answer;
+        let ours = self.agreement.digest();
+        if agreement != ours {
+            return Err(Refused::WrongModel { client, theirs: agreement, ours });
+        }
+        let implausible = |client: String, reason: &str| {
+            Err(Refused::Implausible { client, step, reason: reason.to_owned() })
+        };
+        let Some((asked, samples)) = self.asked.filter(|(asked, _)| *asked == request) else {
+            return implausible(client, "they were measured at another model; ask again");
+        };
+        debug_assert_eq!(asked, request);
+        let Some(filed) = self.register.get_mut(&(client.clone(), step)) else {
+            return implausible(client, "this step is not in the register");
+        };
+        // Tables are scaled to the samples of the step.
+        let counted: f64 = table.distances.iter().sum();
+        let own = filed.update.samples();
+        let near = |a: f64, b: f64| (a - b).abs() <= 1e-6 * b.max(1.0);
+        if !near(table.samples, samples) || !(near(counted, own) || counted <= 0.0) {
+            return implausible(client, "the table is not scaled to the samples of the step");
+        }
+        Arc::make_mut(&mut filed.task).head.calibration = Some(table);
+        Ok(())
+    }
+
     fn changed(&mut self, client: &str, step: u64) {
+        self.asked = None;
         let mut tree = self.tree();
         // Weights that depend on all clients change with every step.
         if self.rules.most_share.is_some() {
@@ -333,7 +403,22 @@ impl Server {
             let name = filed.update.task_name();
             joint.insert(&name, self.agreement.design(), (*filed.task).clone(), weight)?;
         }
+        self.bring_tables(joint)?;
         joint.adopt_pool(self.pool(&weights)?);
+        Ok(())
+    }
+
+    /// Brings what clients have measured since to a model made by this server.
+    fn bring_tables(&self, joint: &mut Learner) -> Result<()> {
+        let names: HashMap<String, usize> =
+            joint.names().enumerate().map(|(at, name)| (name.to_owned(), at)).collect();
+        for filed in self.register.values() {
+            let (name, table) = (filed.update.task_name(), &filed.task.head.calibration);
+            let Some(table) = table else { continue };
+            if names.get(&name).is_some_and(|&at| joint.calibration(at) != Some(table)) {
+                joint.set_calibration(&name, table.clone())?;
+            }
+        }
         Ok(())
     }
 

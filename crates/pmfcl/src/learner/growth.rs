@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::Learner;
 use super::memory::Memory;
 use crate::error::{Error, Result};
-use crate::problem::{Outputs, Pool, TaskSummary, widened};
+use crate::problem::{Outputs, Pool, TaskSummary, moved_scatters, widened};
 use crate::settings::Preference;
 
 impl Learner {
@@ -37,9 +37,16 @@ impl Learner {
         let mut both = self.clone();
         let places = both.unite_outputs(&other.outputs);
         both.settle();
-        let file = |both: &mut Learner, record: &super::TaskRecord| {
-            both.index.insert(record.name.clone(), both.records.len());
+        let file = |both: &mut Learner, at: usize, record: &super::TaskRecord| {
+            let place = both.records.len();
+            both.index.insert(record.name.clone(), place);
             let mut record = record.clone();
+            record.head.calibration = other.calibration(at).cloned();
+            if record.head.calibration.is_none()
+                && let Some(sample) = other.samples.get(&at)
+            {
+                both.samples.insert(place, sample.clone());
+            }
             if let Some(places) = &places {
                 record.head.counts = spread(&record.head.counts, places);
             }
@@ -47,16 +54,18 @@ impl Learner {
         };
         match other.every_task("a merger") {
             Ok(tasks) if !both.is_folded() => {
-                for (record, task) in other.records.iter().zip(tasks) {
+                for (at, (record, task)) in other.records.iter().zip(tasks).enumerate() {
                     let task = Arc::new(placed(task, places.as_deref())?);
                     // In other places a summary may have other zeros to leave out.
                     let (rank, bytes) = (task.quadratic.rank(), task.nbytes());
-                    file(&mut both, &super::TaskRecord { rank, bytes, ..record.clone() });
+                    file(&mut both, at, &super::TaskRecord { rank, bytes, ..record.clone() });
                     both.remember(task);
                 }
             }
             _ => {
-                other.records.iter().for_each(|record| file(&mut both, record));
+                for (at, record) in other.records.iter().enumerate() {
+                    file(&mut both, at, record);
+                }
                 both.fold_with(other, places.as_deref())?;
             }
         }
@@ -80,7 +89,10 @@ impl Learner {
             Some(places) => pool.quadratic.rearrange_targets(places, p)?,
             None => pool.quadratic.clone(),
         };
-        let theirs = pool.with_quadratic(widened(&quadratic, m, p)?);
+        let mut theirs = pool.with_quadratic(widened(&quadratic, m, p)?);
+        if let Some(places) = places {
+            theirs.scatters = moved_scatters(&theirs.scatters, places, p);
+        }
         let ours: Option<Pool> = match &self.memory {
             Memory::Empty => None,
             Memory::Held(held) => {
@@ -160,6 +172,10 @@ impl Learner {
         let width = count + offset;
         next.transform(&|task| task.rearranged(&columns[..task.quadratic.width()], width))?;
         next.design = Some(wider);
+        for sample in next.samples.values_mut() {
+            let sample = Arc::make_mut(sample);
+            sample.move_inputs(&places[..sample.width()], count);
+        }
         *self = next;
         Ok(())
     }
@@ -238,6 +254,7 @@ fn placed(task: &TaskSummary, places: Option<&[usize]>) -> Result<TaskSummary> {
     let mut moved = task.clone();
     moved.quadratic = task.quadratic.rearrange_targets(&places[..own], count)?;
     moved.head.counts = spread(&task.head.counts, places);
+    moved.scatters = moved_scatters(&task.scatters, places, count);
     Ok(moved)
 }
 

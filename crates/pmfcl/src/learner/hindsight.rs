@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::lazy::Lazy;
 use super::memory::Memory;
 use super::{Learner, TaskRecord, TaskReport, weighed};
 use crate::error::{Error, Result};
@@ -110,7 +111,7 @@ impl Learner {
         (tasks, shares): (&[&Arc<TaskSummary>], &[f64]),
     ) -> Result<Solved> {
         let (m, p) = self.shape()?;
-        let records = &self.records[..tasks.len()];
+        let records = tasks.len();
         let left_out = context.settings.ridge == Ridge::LeaveOneTaskOut && tasks.len() > 1;
         let tasks = if left_out {
             let wide = tasks.iter().map(|task| task.widened(m, p)).collect::<Result<Vec<_>>>()?;
@@ -118,8 +119,16 @@ impl Learner {
         } else {
             None
         };
-        let tables = records.iter().filter_map(|r| r.head.calibration.as_ref()).collect();
-        self.problem.method().solve(&SolveInput { context, pool, effective, tasks, tables })
+        let tables = (0..records).filter_map(|at| self.calibration(at)).collect();
+        let waiting = Vec::new();
+        self.problem.method().solve(&SolveInput {
+            context,
+            pool,
+            effective,
+            tasks,
+            tables,
+            waiting,
+        })
     }
 
     /// Another preference in hindsight.
@@ -172,7 +181,7 @@ impl Learner {
     pub fn set_option(&mut self, name: &str, value: &str) -> Result<()> {
         let changed = self.problem.with_option(name, value)?;
         changed.check(&self.settings)?;
-        let in_hindsight = ["shrinkage", "temperature"].contains(&name);
+        let in_hindsight = ["shrinkage", "calibrate", "temperature"].contains(&name);
         if !self.records.is_empty() && !in_hindsight && changed != self.problem {
             return Err(Error::Unsupported {
                 operation: "another option in hindsight",
@@ -297,6 +306,13 @@ impl Learner {
     /// Takes a task off the register and out of memory.
     fn forget(&mut self, at: usize) {
         self.edits += 1;
+        // Tables and samples are known by the positions of their tasks, which are about to change.
+        self.keep_tables();
+        self.solved = Lazy::default();
+        self.samples.remove(&at);
+        let samples = std::mem::take(&mut self.samples);
+        let moved = samples.into_iter().map(|(t, s)| (if t > at { t - 1 } else { t }, s));
+        self.samples = moved.collect();
         let TaskRecord { name, .. } = self.records.remove(at);
         let numbered = self.records.iter().enumerate();
         self.index = numbered.map(|(i, record)| (record.name.clone(), i)).collect();
@@ -368,9 +384,10 @@ impl Learner {
             Memory::Folded { base, waiting } => {
                 let mut whole = TaskSummary::exact(base.quadratic.clone(), None);
                 whole.moments.clone_from(&base.moments);
+                whole.scatters.clone_from(&base.scatters);
                 let moved = f(&whole)?;
                 let mut base = base.with_quadratic(moved.quadratic);
-                base.moments = moved.moments;
+                (base.moments, base.scatters) = (moved.moments, moved.scatters);
                 let waiting = waiting.iter().map(one).collect::<Result<_>>()?;
                 Memory::Folded { base: Arc::new(base), waiting }
             }
@@ -415,6 +432,8 @@ fn with_classes(task: &TaskSummary, kept: &[usize]) -> TaskSummary {
     let mut changed = task.clone();
     changed.quadratic = quadratic.keep_targets(&own);
     changed.head.counts = kept_counts(&task.head.counts, kept);
+    let scatter = |k: &usize| task.scatters.get(*k).cloned();
+    changed.scatters = kept.iter().filter_map(scatter).collect();
     changed
 }
 

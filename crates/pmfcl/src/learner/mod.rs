@@ -25,7 +25,7 @@ pub use state::LearnerState;
 pub use tasks::TaskReport;
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -33,8 +33,8 @@ use crate::basis::Design;
 use crate::error::{Error, Result, listing};
 use crate::kernel::with_threads;
 use crate::problem::{
-    Draft, Exactness, InMemory, Outputs, Part, Partial, Passes, Past, Pool, Problem, SolveInput,
-    Solved, TaskContext, TaskSummary,
+    CalibrationTable, Draft, Exactness, InMemory, Outputs, Part, Partial, Passes, Past, Pool,
+    Problem, RowSample, Scored, SolveInput, Solved, TaskContext, TaskSummary,
 };
 use crate::rows::{Rows, TaskRows};
 use crate::settings::{MemoryKind, Preference, Ridge, Settings, StoredPrecision, Weighed};
@@ -48,6 +48,9 @@ static NEXT: AtomicU64 = AtomicU64::new(0);
 
 /// Rows from which a basis that needs them takes its ranges and centres.
 const ROWS_TO_FIX: usize = 10_000;
+
+/// Most bytes of samples that wait for the next solution, 64 MiB; beyond, they are measured at once.
+const MOST_SAMPLES: usize = 1 << 26;
 
 /// A continual learner. See the crate's front page for an example.
 #[derive(Debug, Clone)]
@@ -65,6 +68,10 @@ pub struct Learner {
     edits: u64,
     pooled: Lazy<Arc<Pool>>,
     solved: Lazy<Solved>,
+    /// Samples of tasks, by position, that the next solution measures probabilities with.
+    samples: BTreeMap<usize, Arc<RowSample>>,
+    /// How often tables on record were replaced.
+    calibrations: u64,
 }
 
 impl Learner {
@@ -97,6 +104,8 @@ impl Learner {
             edits: NEXT.fetch_add(1 << 32, Ordering::Relaxed),
             pooled: Lazy::default(),
             solved: Lazy::default(),
+            samples: BTreeMap::new(),
+            calibrations: 0,
         }
     }
 
@@ -235,11 +244,131 @@ impl Learner {
             effective: self.effective_samples()?,
             tasks,
             tables: self.tables(),
+            waiting: self.waiting()?,
         })
     }
 
-    fn tables(&self) -> Vec<&crate::problem::CalibrationTable> {
-        self.records.iter().filter_map(|record| record.head.calibration.as_ref()).collect()
+    /// The calibration tables of the tasks that have one.
+    fn tables(&self) -> Vec<&CalibrationTable> {
+        (0..self.records.len()).filter_map(|at| self.calibration(at)).collect()
+    }
+
+    /// The calibration table of a task, by position: of the last solution that measured it.
+    pub fn calibration(&self, at: usize) -> Option<&CalibrationTable> {
+        let measured = self.solved.get().map_or(&[][..], |solved| &solved.tables[..]);
+        let fresh = measured.iter().find(|(task, _)| *task == at).map(|(_, table)| table);
+        fresh.or_else(|| self.records.get(at)?.head.calibration.as_ref())
+    }
+
+    /// The samples that wait to be measured, with what a unit of weight of each task counts in the pool.
+    fn waiting(&self) -> Result<Vec<(usize, Scored<'_>)>> {
+        if self.samples.is_empty() {
+            return Ok(Vec::new());
+        }
+        let shares = self.shares()?;
+        let scored = self.samples.iter().map(|(&task, sample)| {
+            let samples = self.records[task].head.samples;
+            (task, Scored { sample, samples, factor: shares[task] / samples })
+        });
+        Ok(scored.collect())
+    }
+
+    /// Measures probabilities with the samples that wait, and discards them: what a file or a message holds of a task includes
+    /// what was measured with its rows, and never the rows.
+    ///
+    /// # Errors
+    /// As [`Learner::solution`]; the samples are discarded all the same.
+    pub fn measure(&mut self) -> Result<()> {
+        let solved = if self.samples.is_empty() { Ok(()) } else { self.solved().map(|_| ()) };
+        self.keep_tables();
+        self.samples.clear();
+        solved
+    }
+
+    /// Measures probabilities at the present model with these rows; see [`Learner::calibrate_with`].
+    ///
+    /// # Errors
+    /// As [`Learner::row_sample`] and [`Learner::calibrate_with`].
+    pub fn calibrate(&mut self, rows: TaskRows<'_>, learned: bool) -> Result<()> {
+        self.calibrate_with(&self.row_sample(rows)?, learned)
+    }
+
+    /// A sample of rows to calibrate with; those of parts of a table merge, in any order.
+    ///
+    /// # Errors
+    /// When nothing has been learned, or rows have other columns or values that are not finite.
+    pub fn row_sample(&self, rows: TaskRows<'_>) -> Result<RowSample> {
+        let design = self.design.as_ref().ok_or(Error::NotLearned)?;
+        check_width(design, &rows.x)?;
+        rows.check()?;
+        if let Some((row, column, value)) = rows.x.first_not_finite() {
+            return Err(Error::NotFinite { what: "feature", row: row as u64, column, value });
+        }
+        let mut sample = RowSample::new(rows.x.width(), Vec::new());
+        sample.add(&rows);
+        Ok(sample)
+    }
+
+    /// Measures probabilities at the present model with a sample of rows, in the place of what was measured while tasks were
+    /// learned: the result does not depend on their order. Switches calibration on where it was off.
+    ///
+    /// `learned` says that the rows are among those learned, so that each is left out of the model before it is scored. Every
+    /// task gets its share of the table, by samples, so that removal and merging go on as before.
+    ///
+    /// # Errors
+    /// When nothing has been learned, the problem measures no probabilities, or no row is of a class that has been learned. The
+    /// learner is then unchanged.
+    pub fn calibrate_with(&mut self, sample: &RowSample, learned: bool) -> Result<()> {
+        let pool = self.pool()?;
+        let factor = if learned { pool.quadratic.n() / pool.samples } else { 0.0 };
+        let rows = Scored { sample, samples: pool.samples, factor };
+        let table = self.problem.method().measure(&self.assess_input()?, &rows)?;
+        if table.losses.iter().all(|loss| *loss <= 0.0) {
+            return Err(Error::Unsupported {
+                operation: "measuring probabilities",
+                reason: "two classes must have been learned, and rows must be of classes that were learned from other rows"
+                    .to_owned(),
+            });
+        }
+        let problem = self.problem.with_option("calibrate", "on")?;
+        self.settle();
+        self.problem = problem;
+        self.samples.clear();
+        let all: f64 = self.records.iter().map(|record| record.head.samples).sum();
+        for record in &mut self.records {
+            record.head.calibration = Some(table.share(record.head.samples / all));
+        }
+        self.calibrations += 1;
+        self.generation += 1;
+        Ok(())
+    }
+
+    /// Puts a table that was measured elsewhere at this model on the record of a task.
+    ///
+    /// # Errors
+    /// When there is no such task.
+    pub fn set_calibration(&mut self, task: &str, table: CalibrationTable) -> Result<()> {
+        let at = self.position(task)?;
+        self.settle();
+        self.samples.remove(&at);
+        self.records[at].head.calibration = Some(table);
+        self.calibrations += 1;
+        self.generation += 1;
+        Ok(())
+    }
+
+    /// How often tables of tasks on record were replaced, for who keeps a copy of them.
+    pub fn calibrations(&self) -> u64 {
+        self.calibrations
+    }
+
+    /// Puts the tables of the current solution on record, and discards the samples they were measured with.
+    fn keep_tables(&mut self) {
+        let Some(solved) = self.solved.get() else { return };
+        for (task, table) in &solved.tables {
+            self.samples.remove(task);
+            self.records[*task].head.calibration = Some(table.clone());
+        }
     }
 
     /// What tasks are summarized under, once the design is fixed.
@@ -471,7 +600,7 @@ impl Learner {
         draft: impl Into<Draft>,
         weight: f64,
     ) -> Result<()> {
-        let Draft { summary, settled, built_on } = draft.into();
+        let Draft { summary, settled, built_on, sample } = draft.into();
         self.check_new(name, weight)?;
         if built_on.is_some_and(|generation| generation != self.generation) {
             return Err(Error::Unsupported {
@@ -528,6 +657,13 @@ impl Learner {
         self.records.push(TaskRecord::of(name, weight, &summary));
         self.remember(Arc::new(summary));
         self.generation += 1;
+        if let Some(sample) = sample {
+            self.samples.insert(self.records.len() - 1, Arc::new(sample));
+            if self.samples.values().map(|sample| sample.nbytes()).sum::<usize>() > MOST_SAMPLES {
+                // Where the solution fails, whoever asks for it is told.
+                let _ = self.measure();
+            }
+        }
         Ok(())
     }
 
@@ -596,8 +732,9 @@ impl Learner {
         }
     }
 
-    /// Keeps the pool that has been made, and forgets the solution: something is about to change.
+    /// Keeps the pool and the tables that have been made, and forgets the solution: something is about to change.
     fn settle(&mut self) {
+        self.keep_tables();
         self.solved = Lazy::default();
         let Some(pool) = self.pooled.take() else { return };
         match &mut self.memory {
@@ -615,6 +752,7 @@ impl Learner {
 
     /// Forgets pool and solution, to be made again from the summaries.
     fn unsettle(&mut self) {
+        self.keep_tables();
         self.solved = Lazy::default();
         self.pooled = Lazy::default();
         if let Memory::Ledger { base, pooled, .. } = &mut self.memory {
@@ -626,6 +764,7 @@ impl Learner {
 
     /// Gives the memory a pool that was made elsewhere from the same tasks.
     pub(crate) fn adopt_pool(&mut self, pool: Arc<Pool>) {
+        self.keep_tables();
         self.solved = Lazy::default();
         self.pooled = Lazy::made(pool);
     }

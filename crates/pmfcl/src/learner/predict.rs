@@ -1,8 +1,10 @@
 //! Predictions of the current solution.
 
+use std::sync::Arc;
+
 use super::{Learner, check_width};
 use crate::error::{Error, Result, listing};
-use crate::problem::{Evaluation, Outputs, Response, response_largest};
+use crate::problem::{ClassRule, Evaluation, Novelty, Outputs, Response, response_largest};
 use crate::rows::{Rows, Targets, TaskRows};
 use crate::theta::Theta;
 
@@ -48,8 +50,10 @@ impl Learner {
             return Err(self.predicts_other("classes"));
         };
         let solved = self.solved()?;
+        let measured = self.problem.method().scores_are_measured();
+        let response = if measured { self.response()? } else { &solved.response };
         self.each_block(x, |rows, out| {
-            solved.response.scores(&solved.solution.theta, classes, rows, out);
+            response.scores(&solved.solution.theta, classes, rows, out);
         })
     }
 
@@ -76,9 +80,42 @@ impl Learner {
     /// # Errors
     /// As [`Learner::scores`].
     pub fn probabilities(&self, x: Rows<'_>) -> Result<Vec<f64>> {
-        let mut scores = self.scores(x)?;
-        self.solved()?.response.probabilities(&mut scores, self.classes().len());
-        Ok(scores)
+        let Outputs::Classes(classes) = &self.outputs else {
+            return Err(self.predicts_other("classes"));
+        };
+        let (theta, response) = (&self.solved()?.solution.theta, self.response()?);
+        self.each_block(x, |rows, out| response.probabilities(theta, classes, rows, out))
+    }
+
+    /// How novel every row looks, between 0 and 1: the share of learned rows that were nearer to the mean of a class, each measured
+    /// without itself. So a threshold has a meaning: of rows like those learned, one in a hundred is above 0.99. For `gaussian`.
+    ///
+    /// # Errors
+    /// As [`Learner::scores`], and for other losses.
+    pub fn novelty(&self, x: Rows<'_>) -> Result<Vec<f64>> {
+        let novelty = self.novelty_rule()?.ok_or_else(|| Error::Unsupported {
+            operation: "the novelty of rows",
+            reason: format!("{} does not say how far rows are; use gaussian", self.problem),
+        })?;
+        let Outputs::Classes(classes) = &self.outputs else {
+            return Err(self.predicts_other("classes"));
+        };
+        let solved = self.solved()?;
+        let theta = &solved.solution.theta;
+        self.each_block(x, |rows, out| {
+            let mut scores = Vec::new();
+            solved.response.scores(theta, classes, rows, &mut scores);
+            out.extend(novelty.of(rows, theta.width(), &scores, classes.places()));
+        })
+    }
+
+    fn novelty_rule(&self) -> Result<Option<&Novelty>> {
+        let solved = self.solved()?;
+        if let Some(known) = solved.novelty.get() {
+            return Ok(known.as_ref());
+        }
+        let made = self.problem.method().novelty(&self.assess_input()?, &self.tables())?;
+        Ok(solved.novelty.get_or_init(|| made).as_ref())
     }
 
     /// How parameters answer: by a link, or by a rule for classes.
@@ -86,7 +123,12 @@ impl Learner {
     /// # Errors
     /// When nothing has been learned.
     pub fn response(&self) -> Result<&Response> {
-        Ok(&self.solved()?.response)
+        let solved = self.solved()?;
+        if let Some(known) = solved.calibrated.get() {
+            return Ok(known);
+        }
+        let made = self.problem.method().calibrated(&self.assess_input()?, &self.tables())?;
+        Ok(solved.calibrated.get_or_init(|| made))
     }
 
     /// Parameters with what their columns stand for, classes in sorted order.
@@ -95,12 +137,12 @@ impl Learner {
     /// When nothing has been learned.
     pub fn parameters(&self) -> Result<Parameters> {
         let solved = self.solved()?;
-        let (theta, mut response) = (&solved.solution.theta, solved.response.clone());
+        let (theta, mut response) = (&solved.solution.theta, self.response()?.clone());
         let Outputs::Classes(classes) = &self.outputs else {
             return Ok(Parameters { theta: theta.clone(), classes: Vec::new(), response });
         };
         let names = classes.names().to_vec();
-        let Response::Classes { present, first_is_zero: false, .. } = &mut response else {
+        let Response::Classes { present, first_is_zero: false, rule } = &mut response else {
             return Ok(Parameters { theta: theta.clone(), classes: names, response });
         };
         let mut sorted = Theta::zeros(theta.width(), theta.targets());
@@ -110,6 +152,20 @@ impl Learner {
         }
         if !known.is_empty() {
             *present = classes.places().iter().map(|&from| known[from as usize]).collect();
+        }
+        if let ClassRule::RowTemperature(of_rows) = rule {
+            let mut moved = (**of_rows).clone();
+            moved.present.clone_from(present);
+            if let Some(nearest) = &mut moved.nearest {
+                nearest.reordered(classes.places());
+            }
+            *of_rows = Arc::new(moved);
+        }
+        if let ClassRule::ClassCovariance(densities) = rule {
+            let mut moved = (**densities).clone();
+            let own = |&from: &u32| densities.classes[from as usize].clone();
+            moved.classes = classes.places().iter().map(own).collect();
+            *densities = Arc::new(moved);
         }
         Ok(Parameters { theta: sorted, classes: names, response })
     }
@@ -162,7 +218,12 @@ impl Learner {
                 let places: Vec<Option<usize>> = names.iter().map(place).collect();
                 let mut groups = vec![Evaluation::new(0); count];
                 for (i, row) in probabilities.chunks_exact(known.len()).enumerate() {
-                    groups[group(i)].add_classes(row, places[codes[i] as usize]);
+                    groups[group(i)].add_classes(row, places[codes[i] as usize], 1.0);
+                }
+                if self.novelty_rule()?.is_some() {
+                    for (i, novelty) in self.novelty(rows.x)?.into_iter().enumerate() {
+                        groups[group(i)].add_novelty(novelty, places[codes[i] as usize].is_some());
+                    }
                 }
                 Ok(groups)
             }

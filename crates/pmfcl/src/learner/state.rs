@@ -125,9 +125,8 @@ impl Learner {
         if present.len() != p {
             return refuse("the solution does not say which classes have rows".to_owned());
         }
-        let response = self.problem.method().response(present, &self.tables());
-        let discriminants = std::sync::OnceLock::new();
-        self.solved = Lazy::made(Solved { solution, response, discriminants });
+        let response = self.problem.method().response(present);
+        self.solved = Lazy::made(Solved::new(solution, response));
         Ok(())
     }
 
@@ -228,7 +227,9 @@ impl Learner {
             && pool.quadratic.n() > 0.0
             && [pool.samples, pool.spread].iter().all(|v| v.is_finite() && *v >= 0.0)
             && pool.least.is_none_or(f64::is_finite)
-            && pool.moments.as_ref().is_none_or(|moments| moments.columns() <= m);
+            && pool.moments.as_ref().is_none_or(|moments| moments.columns() <= m)
+            && pool.scatters.len() <= p
+            && pool.scatters.iter().all(|s| s.width() <= m && s.targets() == 1);
         if fits {
             Ok(())
         } else {

@@ -2,7 +2,7 @@
 
 use super::{Learner, TaskRecord};
 use crate::error::{Error, Result};
-use crate::problem::{AssessInput, Assessment, Exactness, FitOutcome, TaskSummary};
+use crate::problem::{AssessInput, Assessment, Evaluation, Exactness, FitOutcome, TaskSummary};
 use crate::summary::{Accumulator, dot};
 
 /// A task as it stands now.
@@ -36,6 +36,8 @@ pub struct TaskReport {
     pub counts: Vec<(String, f64)>,
     /// How its fit ended.
     pub outcome: FitOutcome,
+    /// How well rows of it were predicted by the model without them, when its probabilities were measured (`gaussian`).
+    pub left_out: Option<Evaluation>,
 }
 
 /// From this share of the predictions' standard deviation on, what single precision may have done deserves a warning.
@@ -63,16 +65,18 @@ impl Learner {
         let input = self.assess_input()?;
         (0..self.records.len())
             .map(|t| {
+                let left_out = self.calibration(t).and_then(|table| table.left_out.clone());
                 let assessment = match self.task_summary_at(t) {
                     Some(task) if !self.is_folded() => self.assess(&input, task)?,
                     _ => self.folded_assessment(t),
                 };
-                Ok(self.task_report(&self.records[t], shares[t] / sum, assessment))
+                let report = self.task_report(&self.records[t], shares[t] / sum, assessment);
+                Ok(TaskReport { left_out, ..report })
             })
             .collect()
     }
 
-    fn assess_input(&self) -> Result<AssessInput<'_>> {
+    pub(super) fn assess_input(&self) -> Result<AssessInput<'_>> {
         Ok(AssessInput {
             context: self.context()?,
             pool: self.pool()?,
@@ -127,6 +131,7 @@ impl Learner {
             r2: found.r2,
             counts,
             outcome: head.outcome,
+            left_out: None,
         }
     }
 
@@ -136,11 +141,25 @@ impl Learner {
             && self.records.iter().all(|record| record.head.exactness == Exactness::Exact)
     }
 
+    /// How well rows were predicted by the model without them, over all tasks that were measured (`gaussian`); `None` where none
+    /// was. What was measured with a task depends on what had been learned by then.
+    pub fn left_out(&self) -> Option<Evaluation> {
+        let tables = (0..self.records.len()).filter_map(|at| self.calibration(at));
+        let found = tables.filter_map(|table| table.left_out.as_ref());
+        found.fold(None, |sum: Option<Evaluation>, next| {
+            let mut sum = sum.unwrap_or_else(|| Evaluation::new(0));
+            sum.merge(next);
+            Some(sum)
+        })
+    }
+
     /// Numbers the problem chose for the current solution, by name, such as the shrinkage of `gaussian`.
     ///
     /// # Errors
     /// When nothing has been learned.
     pub fn facts(&self) -> Result<Vec<(&'static str, f64)>> {
+        // The temperature is chosen with the response.
+        self.response()?;
         self.problem.method().facts(&self.assess_input()?)
     }
 

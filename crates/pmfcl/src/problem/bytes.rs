@@ -5,8 +5,11 @@
 //!        | counts u32 | table u32 | moments u32 | classes u32 | inputs u32
 //!        | counts × f64 | table × f64 | moments × f64 | content 32 bytes where flagged
 //!        | classes and inputs: length u32, UTF-8
+//!        | version 2: scatters u32, of each its length u32 and the bytes of a summary
 //!        | quadratic | CRC-32 u32
 //! ```
+//!
+//! Version 2 is written where classes have scatters of their own, version 1 elsewhere.
 //!
 //! The quadratic is either the bytes of [`Summary::to_bytes`] (form 0), or packed: `m u32 | p u32 | r u32 | n f64`, pivots, where zeros are
 //! left out a bit for each number of the rows (1 where it is there), the rows, `c` and `Σy`. A row is `R` from its pivot on and
@@ -21,6 +24,8 @@ use crate::summary::{Summary, crc32};
 
 const MAGIC: &[u8; 4] = b"PMFT";
 const VERSION: u16 = 1;
+/// That of summaries with a scatter for each class.
+const WITH_SCATTERS: u16 = 2;
 
 /// Flags of the header.
 const ROWS: u8 = 1;
@@ -110,14 +115,12 @@ impl TaskSummary {
             FitOutcome::Stopped { gap } => gap,
             FitOutcome::Converged | FitOutcome::Separable => 0.0,
         };
-        let table: Vec<f64> = head
-            .calibration
-            .as_ref()
-            .map_or_else(Vec::new, |table| [&[table.samples][..], &table.losses].concat());
+        let table = head.calibration.as_ref().map_or_else(Vec::new, CalibrationTable::to_numbers);
         let moments = self.moments.as_ref().map_or_else(Vec::new, Moments::to_numbers);
         let mut out = Vec::with_capacity(128 + self.nbytes());
         out.extend_from_slice(MAGIC);
-        out.extend_from_slice(&VERSION.to_le_bytes());
+        let version = if self.scatters.is_empty() { VERSION } else { WITH_SCATTERS };
+        out.extend_from_slice(&version.to_le_bytes());
         out.extend_from_slice(&[flags, form]);
         let numbers = [head.samples.to_bits(), head.rows.unwrap_or(0)];
         let more = [head.least.value().unwrap_or(0.0).to_bits(), gap.to_bits()];
@@ -138,6 +141,13 @@ impl TaskSummary {
         for name in self.classes.iter().chain(&self.new_inputs) {
             out.extend_from_slice(&(name.len() as u32).to_le_bytes());
             out.extend_from_slice(name.as_bytes());
+        }
+        if !self.scatters.is_empty() {
+            out.extend_from_slice(&(self.scatters.len() as u32).to_le_bytes());
+            for bytes in self.scatters.iter().map(Summary::to_bytes) {
+                out.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
+                out.extend_from_slice(&bytes);
+            }
         }
         self.write_quadratic(form, &mut out);
         let check = crc32(&out);
@@ -234,9 +244,9 @@ impl TaskSummary {
             return Err(invalid("it does not begin with PMFT"));
         }
         let version = u16::from_le_bytes([bytes[4], bytes[5]]);
-        if version != VERSION {
+        if ![VERSION, WITH_SCATTERS].contains(&version) {
             return Err(invalid(format!(
-                "version {version}; this program reads version {VERSION}"
+                "version {version}; this program reads versions {VERSION} and {WITH_SCATTERS}"
             )));
         }
         let (body, check) = bytes.split_at(bytes.len() - 4);
@@ -264,15 +274,11 @@ impl TaskSummary {
             None
         };
         let (classes, new_inputs) = (rest.names(classes)?, rest.names(inputs)?);
-        let calibration = match table.split_first() {
-            None => None,
-            Some((samples, losses)) => {
-                let table = CalibrationTable { samples: *samples, losses: losses.to_vec() };
-                if !table.is_valid() {
-                    return Err(invalid("its log-losses at temperatures are invalid"));
-                }
-                Some(table)
-            }
+        let calibration = if table.is_empty() {
+            None
+        } else {
+            let wrong = || invalid("its log-losses at temperatures are invalid");
+            Some(CalibrationTable::from_numbers(&table).ok_or_else(wrong)?)
         };
         let finite = [samples, least, gap].iter().chain(&counts).all(|v| v.is_finite());
         if !finite || samples <= 0.0 || gap < 0.0 {
@@ -300,13 +306,25 @@ impl TaskSummary {
             calibration,
             content,
         };
+        let mut scatters = Vec::new();
+        if version == WITH_SCATTERS {
+            for _ in 0..rest.size()? {
+                let length = rest.size()?;
+                scatters.push(Summary::from_bytes(rest.take(length)?)?);
+            }
+            if scatters.is_empty() {
+                return Err(invalid("it has no scatters, and says that it has"));
+            }
+        }
         let quadratic = read_quadratic(&mut rest, form, most)?;
-        let task = Self { head, quadratic, moments, classes, new_inputs };
+        let task = Self { head, quadratic, moments, scatters, classes, new_inputs };
         let (m, p) = (task.quadratic.width(), task.quadratic.targets());
         let sound = task.moments.as_ref().is_none_or(|own| own.columns() <= m)
             && task.new_inputs.len() < m.max(1)
             && (task.classes.is_empty() || task.classes.len() == task.head.counts.len())
-            && (task.head.counts.is_empty() || task.head.counts.len() == p || p == 1);
+            && (task.head.counts.is_empty() || task.head.counts.len() == p || p == 1)
+            && task.scatters.len() <= p
+            && task.scatters.iter().all(|s| (s.width(), s.targets()) == (m, 1));
         if !sound {
             return Err(invalid("its parts are of different shapes"));
         }

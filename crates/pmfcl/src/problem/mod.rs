@@ -30,14 +30,15 @@ mod pool;
 mod prior;
 mod response;
 mod row_wise;
+mod sample;
 mod squared;
 mod task;
 
 pub use agreement::{Agreement, Digest};
 pub use bytes::{BytesError, Encoding};
 pub use description::Description;
-pub use evaluate::Evaluation;
-pub use gaussian::{Gaussian, Shrinkage, Temperature};
+pub use evaluate::{Evaluation, ReliabilityBin};
+pub use gaussian::{Calibrate, Covariance, Gaussian, Shrinkage};
 pub use huber::Huber;
 pub use in_memory::InMemory;
 pub use logistic::{Curvature, Logistic, Scheme};
@@ -45,16 +46,22 @@ pub use moments::Moments;
 pub use pass::{Partial, Pass, Passes, Worker};
 pub use poisson::Poisson;
 pub use pool::Pool;
-pub use response::{ClassRule, Response};
+pub use response::{
+    ClassDensity, ClassRule, Densities, NearestClass, Novelty, Response, RowDistance,
+    RowTemperature,
+};
 pub use row_wise::RowWise;
+pub use sample::RowSample;
 pub use squared::Squared;
 pub use task::{CalibrationTable, Exactness, FitOutcome, LeastLoss, TaskHead, TaskSummary};
 
 pub(crate) use bytes::{Reader, invalid};
+pub(crate) use gaussian::calibrate::Scored;
 #[cfg(test)]
 pub(crate) use pool::tests::POOLED;
 pub(crate) use pool::{Part, widened};
 pub(crate) use response::largest as response_largest;
+pub(crate) use task::moved_scatters;
 
 use std::fmt::Debug;
 use std::sync::{Arc, OnceLock};
@@ -203,11 +210,13 @@ pub struct Draft {
     pub settled: Option<Problem>,
     /// The state of memory it depends on, where it does.
     pub built_on: Option<u64>,
+    /// Rows to measure probabilities with at the next solution.
+    pub sample: Option<RowSample>,
 }
 
 impl From<TaskSummary> for Draft {
     fn from(summary: TaskSummary) -> Self {
-        Self { summary, settled: None, built_on: None }
+        Self { summary, settled: None, built_on: None, sample: None }
     }
 }
 
@@ -219,17 +228,35 @@ pub(crate) struct SolveInput<'a> {
     pub(crate) effective: f64,
     /// The tasks with their weights, for a choice that leaves tasks out.
     pub(crate) tasks: Option<Vec<(std::borrow::Cow<'a, Summary>, f64)>>,
-    /// Calibration tables of the tasks, in their order.
+    /// Calibration tables of the tasks that have one and no sample that waits.
     pub(crate) tables: Vec<&'a CalibrationTable>,
+    /// Samples of tasks that wait to be measured, with the positions of the tasks.
+    pub(crate) waiting: Vec<(usize, Scored<'a>)>,
 }
 
 /// A solution, and how it answers.
 #[derive(Debug, Clone)]
 pub(crate) struct Solved {
     pub(crate) solution: Solution,
+    /// How scores are made; probabilities are those of `calibrated`.
     pub(crate) response: Response,
+    /// How probabilities are made, worked out when first asked for.
+    pub(crate) calibrated: OnceLock<Response>,
+    /// Tables that were measured with this solution, with the positions of their tasks.
+    pub(crate) tables: Vec<(usize, CalibrationTable)>,
     /// What a problem derives from the pool for reports, made when first asked for.
     pub(crate) discriminants: OnceLock<Arc<gaussian::Discriminants>>,
+    /// How the novelty of rows is found, where it is; worked out when first asked for.
+    pub(crate) novelty: OnceLock<Option<Novelty>>,
+}
+
+impl Solved {
+    /// A solution whose probabilities need nothing but its scores.
+    pub(crate) fn new(solution: Solution, response: Response) -> Self {
+        let (calibrated, discriminants, novelty) =
+            (OnceLock::new(), OnceLock::new(), OnceLock::new());
+        Self { solution, response, calibrated, tables: Vec::new(), discriminants, novelty }
+    }
 }
 
 /// A task under a solution.
@@ -295,6 +322,10 @@ pub(crate) trait Method: Debug + Send + Sync {
         first: Partial,
         passes: &mut dyn Passes,
     ) -> Result<Draft>;
+    /// Whether scores, and with them the predicted classes, depend on what was measured.
+    fn scores_are_measured(&self) -> bool {
+        false
+    }
     /// Whether [`Method::fit`] asks for passes after the first.
     fn looks_again(&self) -> bool {
         false
@@ -308,7 +339,30 @@ pub(crate) trait Method: Debug + Send + Sync {
     /// The solution of a pool.
     fn solve(&self, input: &SolveInput<'_>) -> Result<Solved>;
     /// How a solution that was kept answers; `present` says which classes have rows.
-    fn response(&self, present: Vec<bool>, tables: &[&CalibrationTable]) -> Response;
+    fn response(&self, present: Vec<bool>) -> Response;
+    /// How a solution makes probabilities, given the calibration tables of the tasks.
+    fn calibrated(
+        &self,
+        input: &AssessInput<'_>,
+        _tables: &[&CalibrationTable],
+    ) -> Result<Response> {
+        Ok(input.solved.response.clone())
+    }
+    /// The calibration table of a sample of rows at a solution.
+    fn measure(&self, _input: &AssessInput<'_>, _rows: &Scored<'_>) -> Result<CalibrationTable> {
+        Err(Error::Unsupported {
+            operation: "measuring probabilities",
+            reason: "only those of gaussian are measured".to_owned(),
+        })
+    }
+    /// How the novelty of rows is found; `None` where the problem has none.
+    fn novelty(
+        &self,
+        _input: &AssessInput<'_>,
+        _tables: &[&CalibrationTable],
+    ) -> Result<Option<Novelty>> {
+        Ok(None)
+    }
     /// A task under a solution.
     fn assess(
         &self,
@@ -441,7 +495,7 @@ impl Problem {
         Ok(self)
     }
 
-    /// The options of the problem by name: `shrinkage`, `temperature`, `curvature`, `scheme`, `certify`.
+    /// The options of the problem by name: `shrinkage`, `covariance`, `calibrate`, `curvature`, `scheme`, `certify`.
     pub fn options(&self) -> Vec<(&'static str, String)> {
         self.method().options()
     }

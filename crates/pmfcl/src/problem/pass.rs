@@ -9,7 +9,7 @@
 //! | problem | passes |
 //! | --- | --- |
 //! | squared | 1 `Summarize` |
-//! | gaussian | 1 `Summarize`; with an automatic temperature 1 `Score` |
+//! | gaussian | 1 `Summarize`, with a sample of the rows |
 //! | huber, poisson, a loss of your own | 1 `Look`, `Majorize(θ)` until the step is below 1e-10, 1 `Certify` |
 //! | logistic | 1 `Look`; per Newton step `Evaluate(θ)` and `Curvature(θ)` or `Multiply(θ, d)`; 1 `Expand(θ)`; `Certify` |
 //!
@@ -24,6 +24,7 @@
 use std::sync::Arc;
 
 use super::TaskContext;
+use super::sample::RowSample;
 use super::task::TaskSummary;
 use crate::error::{Error, Result};
 use crate::loss::Loss;
@@ -35,10 +36,10 @@ use crate::theta::Theta;
 #[non_exhaustive]
 #[doc(hidden)] // for baselines, ingest, python, read
 pub enum Pass {
-    /// The task summary of rows whose loss is quadratic. With `halves` one for each half of the rows.
+    /// The task summary of rows whose loss is quadratic.
     Summarize {
-        /// Whether the two halves are summarized apart.
-        halves: bool,
+        /// Whether a sample of the rows is kept.
+        sample: bool,
     },
     /// Moments of the design columns, class counts, the range of the targets.
     Look,
@@ -60,8 +61,6 @@ pub enum Pass {
         /// How they are moved.
         step: Theta,
     },
-    /// Log-losses at several temperatures, each half of the rows under the model of the other.
-    Score(Box<super::gaussian::calibrate::Scoring>),
     /// A pass of log-loss.
     Logistic(super::logistic::passes::LogisticPass),
 }
@@ -70,12 +69,14 @@ pub enum Pass {
 #[derive(Debug, Clone, Default)]
 #[doc(hidden)] // for ingest, python
 pub struct Partial {
-    /// One task summary, or two halves of one.
+    /// One task summary, or none.
     pub tasks: Vec<TaskSummary>,
     /// Numbers that add.
     pub sums: Vec<f64>,
     /// Smallest and largest target.
     pub range: Option<[f64; 2]>,
+    /// A sample of the rows.
+    pub sample: Option<RowSample>,
 }
 
 impl Partial {
@@ -102,7 +103,11 @@ impl Partial {
             (Some(a), Some(b)) => Some([a[0].min(b[0]), a[1].max(b[1])]),
             (a, b) => a.or(b),
         };
-        Ok(Self { tasks, sums, range })
+        let sample = match (self.sample, next.sample) {
+            (Some(a), Some(b)) => Some(a.merge(b)?),
+            (a, b) => a.or(b),
+        };
+        Ok(Self { tasks, sums, range, sample })
     }
 
     /// The one task summary of a pass that gives one.
@@ -154,6 +159,9 @@ pub(crate) trait RowWork: Send {
         true
     }
 
+    /// Names the last inputs of the rows, which are not among the agreed ones; before the first block.
+    fn name_new_inputs(&mut self, _names: &[String]) {}
+
     /// Takes a block of rows.
     fn add(&mut self, block: Block<'_>) -> Result<()>;
 
@@ -184,6 +192,11 @@ impl<'a> Worker<'a> {
     pub fn new(context: TaskContext<'a>, pass: &Pass) -> Result<Self> {
         let work = context.problem.method().worker(&context, pass)?;
         Ok(Self { context, work, cells: Vec::new(), rows: 0 })
+    }
+
+    /// Names the last inputs of the rows, where they are beyond those the model has; before the first rows.
+    pub fn name_new_inputs(&mut self, names: &[String]) {
+        self.work.name_new_inputs(names);
     }
 
     /// Whether the pass works on design rows, so that rows that will be looked at again are worth mapping once.

@@ -25,6 +25,8 @@ pub struct Pool {
     pub spread: f64,
     /// Moments of all tasks, unweighted, where the prior needs them.
     pub moments: Option<Moments>,
+    /// `Σ (u_t/n_t) scatter_tk` of each class, where classes have covariances of their own; else empty.
+    pub scatters: Vec<Summary>,
 }
 
 /// A task on its way into a pool.
@@ -60,6 +62,7 @@ impl Pool {
                 least: pool.least.map(|least| fade * least),
                 spread: fade * fade * pool.spread,
                 moments: pool.moments.clone(),
+                scatters: Vec::new(),
                 ..*pool
             },
             None => Self {
@@ -70,8 +73,13 @@ impl Pool {
                 rows: Some(0),
                 spread: 0.0,
                 moments: None,
+                scatters: Vec::new(),
             },
         };
+        let has = parts.iter().any(|part| !part.task.scatters.is_empty());
+        if has || base.is_some_and(|(pool, _)| !pool.scatters.is_empty()) {
+            sum.scatters = pooled_scatters(base, (m, p), parts)?;
+        }
         sum.quadratic = match (&before, &wide[..], base) {
             // One task more: the larger one at the bottom of the factorisation keeps more digits.
             (Some(before), [(task, factor)], Some((_, fade))) => {
@@ -110,6 +118,9 @@ impl Pool {
                 (Some(a), Some(b)) => Some(a.plus(b, 1.0)),
                 (a, b) => a.as_ref().or(b.as_ref()).cloned(),
             },
+            scatters: (0..self.scatters.len().max(other.scatters.len()))
+                .map(|k| scatter(&self.scatters, k, m)?.merge(&scatter(&other.scatters, k, m)?))
+                .collect::<Result<Vec<_>>>()?,
         })
     }
 
@@ -131,6 +142,21 @@ impl Pool {
             moments: self.moments.as_ref().map(|all| {
                 task.moments.as_ref().map_or_else(|| all.clone(), |m| all.plus(m, -1.0))
             }),
+            scatters: (0..self.scatters.len())
+                .map(|k| {
+                    let whole = scatter(&self.scatters, k, m)?;
+                    let out = scatter(&task.scatters, k, m)?;
+                    if out.n() <= 0.0 {
+                        return Ok(whole);
+                    }
+                    let out = out.scale(share / task.quadratic.n())?;
+                    // A class that only this task had has nothing left.
+                    if whole.n() - out.n() <= 1e-9 * whole.n() {
+                        return Ok(Summary::empty(m, 1));
+                    }
+                    whole.remove(&out)
+                })
+                .collect::<Result<Vec<_>>>()?,
         })
     }
 
@@ -146,6 +172,32 @@ impl Pool {
     pub(crate) fn with_quadratic(&self, quadratic: Summary) -> Self {
         Self { quadratic, ..self.clone() }
     }
+}
+
+/// The scatter of a class over `m` columns; an empty one where there is none.
+fn scatter(scatters: &[Summary], k: usize, m: usize) -> Result<Summary> {
+    scatters.get(k).map_or_else(|| Ok(Summary::empty(m, 1)), |s| widened(s, m, 1))
+}
+
+/// The scatters of `p` classes, each with those of the tasks added.
+fn pooled_scatters(
+    base: Option<(&Pool, f64)>,
+    (m, p): (usize, usize),
+    parts: &[Part<'_>],
+) -> Result<Vec<Summary>> {
+    (0..p)
+        .map(|k| {
+            let mut all = Vec::new();
+            if let Some((pool, fade)) = base {
+                all.push((scatter(&pool.scatters, k, m)?, fade));
+            }
+            for part in parts.iter().filter(|part| part.share > 0.0) {
+                let factor = part.share / part.task.quadratic.n();
+                all.push((scatter(&part.task.scatters, k, m)?, factor));
+            }
+            pool(m, 1, all.iter().filter(|(s, _)| s.n() > 0.0).map(|(s, factor)| (s, *factor)))
+        })
+        .collect()
 }
 
 /// A summary over `m` columns and `p` targets; those it lacks have been zero.

@@ -1,5 +1,9 @@
 //! From parameters to predictions.
 
+use std::sync::Arc;
+
+use faer::{Mat, MatRef};
+
 use crate::labels::Classes;
 use crate::loss::Link;
 use crate::summary::dot;
@@ -35,6 +39,263 @@ pub enum ClassRule {
         /// The temperature.
         temperature: f64,
     },
+    /// Softmax of the scores over a temperature that is higher for rows far from every class.
+    RowTemperature(Arc<RowTemperature>),
+    /// Scores are not those of the parameters but those of a density for each class; their softmax over a temperature.
+    ClassCovariance(Arc<Densities>),
+}
+
+/// A density of rows for each class; see [`crate::problem::gaussian::class_covariance`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct Densities {
+    /// `T`
+    pub temperature: f64,
+    /// `c`; infinite for normal densities.
+    pub shape: f64,
+    /// The share of probability that is divided equally among the classes that have rows.
+    pub floor: f64,
+    /// `m_eff`: the usual squared distance of a row to the mean of its class.
+    pub usual: f64,
+    /// One for each column of parameters; `None` without rows.
+    pub classes: Vec<Option<ClassDensity>>,
+}
+
+/// The density of one class.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ClassDensity {
+    /// `ln π_k`
+    pub log_share: f64,
+    /// `ln|Σ_k|`
+    pub log_det: f64,
+    /// `μ_k` of the design columns behind the intercept.
+    pub mean: Vec<f64>,
+    /// `Σ_k^{−1/2}`, row after row.
+    pub whitening: Vec<f64>,
+}
+
+impl Densities {
+    /// The score of a class at a squared distance, without its share.
+    pub(super) fn score(d2: f64, log_det: f64, shape: f64, usual: f64) -> f64 {
+        let tail = if shape.is_finite() {
+            (1.0 + shape) * usual * (d2 / (shape * usual)).ln_1p()
+        } else {
+            d2
+        };
+        -(log_det + tail) / 2.0
+    }
+
+    /// Squared distances of design rows to the means of the classes in `order`, row after row; `∞` without rows.
+    fn distances(&self, rows: &[f64], width: usize, order: &[u32]) -> Vec<f64> {
+        let n = rows.len() / width;
+        let mut out = vec![f64::INFINITY; n * order.len()];
+        for (at, &place) in order.iter().enumerate() {
+            let Some(class) = &self.classes[place as usize] else { continue };
+            let d = class.mean.len();
+            let centred = Mat::from_fn(d, n, |j, i| rows[i * width + j + 1] - class.mean[j]);
+            let white = if class.whitening.is_empty() {
+                Mat::zeros(0, n)
+            } else {
+                let size = class.whitening.len() / d;
+                let root = MatRef::from_column_major_slice(&class.whitening, d, size);
+                root.transpose() * centred
+            };
+            for i in 0..n {
+                out[i * order.len() + at] =
+                    (0..white.nrows()).map(|j| white[(j, i)].powi(2)).sum::<f64>();
+            }
+        }
+        out
+    }
+
+    /// Scores of design rows, row after row; `−∞` for a class without rows.
+    fn scores(&self, rows: &[f64], width: usize, order: &[u32], out: &mut Vec<f64>) {
+        let distances = self.distances(rows, width, order);
+        for row in distances.chunks_exact(order.len()) {
+            out.extend(row.iter().zip(order).map(|(d2, &place)| {
+                self.classes[place as usize].as_ref().map_or(f64::NEG_INFINITY, |class| {
+                    class.log_share + Self::score(*d2, class.log_det, self.shape, self.usual)
+                })
+            }));
+        }
+    }
+}
+
+/// How far rows are from the nearest class.
+#[derive(Debug, Clone, PartialEq)]
+pub enum RowDistance {
+    /// By the covariance all classes share.
+    Shared(NearestClass),
+    /// By that of each class.
+    Classes(Arc<Densities>),
+}
+
+impl RowDistance {
+    fn of(&self, rows: &[f64], width: usize, scores: &[f64], order: &[u32]) -> Vec<f64> {
+        match self {
+            Self::Shared(nearest) => nearest.distances(rows, width, scores, order),
+            Self::Classes(densities) => densities
+                .distances(rows, width, order)
+                .chunks_exact(order.len())
+                .map(|row| row.iter().copied().fold(f64::INFINITY, f64::min) / densities.usual)
+                .collect(),
+        }
+    }
+
+    fn usual(&self) -> f64 {
+        match self {
+            Self::Shared(nearest) => nearest.usual,
+            Self::Classes(densities) => densities.usual,
+        }
+    }
+}
+
+/// The temperature of each row, `T (c + r)/(c + 1)`, with `r` the squared distance to the nearest class mean in units of what is
+/// usual; see [`crate::problem::gaussian::calibrate`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct RowTemperature {
+    /// `T`
+    pub temperature: f64,
+    /// `c`; infinite for one temperature for all rows.
+    pub shape: f64,
+    /// The share of probability that is divided equally among the classes that have rows: no probability is 0 where the model
+    /// cannot know.
+    pub floor: f64,
+    /// For each column of parameters, whether its class has rows.
+    pub present: Vec<bool>,
+    /// How far rows are; `None` where `c` is infinite.
+    pub nearest: Option<NearestClass>,
+}
+
+/// The squared distance of rows to the mean of the nearest class, `d² = min_k (x−μ_k)ᵀ Σ⁻¹ (x−μ_k)`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NearestClass {
+    /// The usual squared distance of a row to the mean of its class.
+    pub usual: f64,
+    /// `ln π_k` of each column of parameters; `−∞` without rows.
+    pub log_shares: Vec<f64>,
+    /// `x̄` of the design columns behind the intercept.
+    pub centre: Vec<f64>,
+    /// `Σ^{−1/2}`, row after row.
+    pub whitening: Vec<f64>,
+}
+
+impl NearestClass {
+    /// `r = d²/usual` of design rows; `scores` are those of the classes, `order` their columns.
+    fn distances(&self, rows: &[f64], width: usize, scores: &[f64], order: &[u32]) -> Vec<f64> {
+        let (d, n) = (self.centre.len(), rows.len() / width);
+        let centred = Mat::from_fn(d, n, |j, i| rows[i * width + j + 1] - self.centre[j]);
+        let white = if self.whitening.is_empty() {
+            Mat::zeros(0, n)
+        } else {
+            let whitening =
+                MatRef::from_column_major_slice(&self.whitening, d, self.whitening.len() / d);
+            whitening.transpose() * centred
+        };
+        let nearest = |i: usize| {
+            let square: f64 = (0..white.nrows()).map(|j| white[(j, i)].powi(2)).sum();
+            let own = scores[i * order.len()..][..order.len()].iter().zip(order);
+            let best = own
+                .map(|(score, &place)| (score, self.log_shares[place as usize]))
+                .filter(|(_, share)| share.is_finite())
+                .map(|(score, share)| score - share)
+                .fold(f64::NEG_INFINITY, f64::max);
+            // −½ d_k² = score − ln π_k − ½ ‖Σ^{−1/2}(x − x̄)‖²
+            (square - 2.0 * best).max(0.0) / self.usual
+        };
+        (0..n).map(nearest).collect()
+    }
+
+    /// With the columns of parameters in another order.
+    pub(crate) fn reordered(&mut self, order: &[u32]) {
+        self.log_shares = order.iter().map(|&from| self.log_shares[from as usize]).collect();
+    }
+}
+
+impl RowTemperature {
+    /// Turns the scores of design rows into probabilities.
+    fn apply(&self, rows: &[f64], width: usize, scores: &mut [f64], order: &[u32]) {
+        let far = self.nearest.as_ref().map(|near| near.distances(rows, width, scores, order));
+        let possible = self.present.iter().filter(|present| **present).count();
+        let least = self.floor / possible.max(1) as f64;
+        for (i, row) in scores.chunks_exact_mut(order.len()).enumerate() {
+            let stretch =
+                far.as_ref().map_or(1.0, |far| (self.shape + far[i]) / (self.shape + 1.0));
+            softmax(row, self.temperature * stretch);
+            for (p, &place) in row.iter_mut().zip(order) {
+                if self.present[place as usize] {
+                    *p = (1.0 - self.floor) * *p + least;
+                }
+            }
+        }
+    }
+}
+
+/// Steps of distances: below, sixteen for each doubling of `r` from 1/16 to 16, above.
+pub(crate) const DISTANCES: usize = 130;
+/// Steps for each doubling.
+const PER_DOUBLING: f64 = 16.0;
+/// `log₂ r` where the steps begin.
+const FIRST: f64 = -4.0;
+
+/// How novel rows look: the share of learned rows that were nearer to a class than a row is.
+///
+/// Each row learned was measured without itself, so of rows like those learned a share of `1 − v` has a novelty above `v`, and a
+/// threshold has a meaning: 0.99 takes one in a hundred of them for something else. Where nothing was measured, the share is that
+/// of normal classes (χ², by Wilson and Hilferty).
+#[derive(Debug, Clone, PartialEq)]
+pub struct Novelty {
+    /// How far rows are.
+    pub distance: RowDistance,
+    /// Samples by distance, each row left out; `None` where nothing was measured.
+    pub learned: Option<Vec<f64>>,
+}
+
+impl Novelty {
+    /// The step of a distance.
+    pub(crate) fn step(r: f64) -> usize {
+        let at = (r.log2() - FIRST) * PER_DOUBLING;
+        // −∞ for r = 0
+        if at < 0.0 { 0 } else { (1.0 + at).min((DISTANCES - 1) as f64) as usize }
+    }
+
+    /// Novelties of design rows; `scores` are those of the classes, `order` their columns.
+    pub(crate) fn of(&self, rows: &[f64], width: usize, scores: &[f64], order: &[u32]) -> Vec<f64> {
+        let distances = self.distance.of(rows, width, scores, order);
+        let novelty = |r: f64| match &self.learned {
+            Some(learned) => 1.0 - farther(learned, r),
+            None => 1.0 - farther_if_normal(self.distance.usual(), r),
+        };
+        distances.into_iter().map(novelty).collect()
+    }
+}
+
+/// The share of learned rows that are farther than `r`: linear in `log r` within a step. Beyond all rows it falls as `1/r`, so that
+/// what is farther always is more novel.
+fn farther(learned: &[f64], r: f64) -> f64 {
+    let all: f64 = learned.iter().sum();
+    // One row more than there are, farther than all of them: the next may be.
+    let share = |count: f64| (count + 1.0) / (all + 1.0);
+    let at = Novelty::step(r);
+    let beyond: f64 = learned[at + 1..].iter().sum();
+    if at == 0 {
+        let edge = 2f64.powf(FIRST);
+        return share(beyond + learned[0] * (1.0 - r / edge));
+    }
+    let last = learned.iter().rposition(|count| *count > 0.0).unwrap_or(0);
+    if at > last || at + 1 == DISTANCES {
+        let edge = 2f64.powf(FIRST + (last.min(DISTANCES - 2)) as f64 / PER_DOUBLING);
+        return share(if at + 1 == DISTANCES { learned[at] } else { 0.0 }) * (edge / r).min(1.0);
+    }
+    let within = (r.log2() - FIRST) * PER_DOUBLING - (at - 1) as f64;
+    share(beyond + learned[at] * (1.0 - within.clamp(0.0, 1.0)))
+}
+
+/// The share of a normal class that is farther: χ² with `m` degrees of freedom, by the cube root of Wilson and Hilferty.
+fn farther_if_normal(m: f64, r: f64) -> f64 {
+    let v = 2.0 / (9.0 * m);
+    let z = (r.cbrt() - (1.0 - v)) / v.sqrt();
+    // The last digits of a normal tail end at z = 38; what is farther than that goes on to fall.
+    (libm::erfc(z / std::f64::consts::SQRT_2) / 2.0).max(f64::EPSILON / (1.0 + r))
 }
 
 impl Response {
@@ -57,7 +318,10 @@ impl Response {
         rows: &[f64],
         out: &mut Vec<f64>,
     ) {
-        let Self::Classes { present, first_is_zero, .. } = self else { return };
+        let Self::Classes { present, first_is_zero, rule } = self else { return };
+        if let ClassRule::ClassCovariance(densities) = rule {
+            return densities.scores(rows, theta.width(), classes.places(), out);
+        }
         let present = |k: usize| present.get(k).copied().unwrap_or(true);
         for row in rows.chunks_exact(theta.width()) {
             out.extend(classes.places().iter().map(|&place| match place as usize {
@@ -70,13 +334,37 @@ impl Response {
         }
     }
 
-    /// Turns scores of the classes into probabilities, row by row.
-    pub(crate) fn probabilities(&self, scores: &mut [f64], classes: usize) {
+    /// Probabilities of design rows, row after row, in the sorted order of the classes.
+    pub(crate) fn probabilities(
+        &self,
+        theta: &Theta,
+        classes: &Classes,
+        rows: &[f64],
+        out: &mut Vec<f64>,
+    ) {
         let Self::Classes { rule, .. } = self else { return };
-        for row in scores.chunks_exact_mut(classes) {
-            match rule {
-                ClassRule::Clip => clip(row),
-                ClassRule::Softmax { temperature } => softmax(row, *temperature),
+        let from = out.len();
+        self.scores(theta, classes, rows, out);
+        let scores = &mut out[from..];
+        match rule {
+            ClassRule::RowTemperature(rule) => {
+                rule.apply(rows, theta.width(), scores, classes.places());
+            }
+            ClassRule::ClassCovariance(densities) => {
+                let possible = densities.classes.iter().flatten().count();
+                let least = densities.floor / possible.max(1) as f64;
+                for row in scores.chunks_exact_mut(classes.len()) {
+                    softmax(row, densities.temperature);
+                    for (p, &place) in row.iter_mut().zip(classes.places()) {
+                        if densities.classes[place as usize].is_some() {
+                            *p = (1.0 - densities.floor) * *p + least;
+                        }
+                    }
+                }
+            }
+            ClassRule::Clip => scores.chunks_exact_mut(classes.len()).for_each(clip),
+            ClassRule::Softmax { temperature } => {
+                scores.chunks_exact_mut(classes.len()).for_each(|row| softmax(row, *temperature));
             }
         }
     }
@@ -94,7 +382,7 @@ pub(crate) fn largest(scores: &[f64]) -> u32 {
 }
 
 /// `exp(s_k/T) / Σ exp(s_l/T)`, with the largest subtracted first.
-fn softmax(scores: &mut [f64], temperature: f64) {
+pub(super) fn softmax(scores: &mut [f64], temperature: f64) {
     let top = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let mut sum = 0.0;
     for s in scores.iter_mut() {
@@ -128,6 +416,34 @@ fn clip(scores: &mut [f64]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn novelty_is_the_share_of_learned_rows_that_are_nearer() {
+        // 1000 rows whose log₂ r is spread evenly over (−2, 2).
+        let mut learned = vec![0.0; DISTANCES];
+        let log = |i: usize| -2.0 + 4.0 * (i as f64 + 0.5) / 1000.0;
+        (0..1000).for_each(|i| learned[Novelty::step(2f64.powf(log(i)))] += 1.0);
+        let mut before = 0.0;
+        for i in 0..400 {
+            let r = 2f64.powf(-8.0 + 16.0 * f64::from(i) / 400.0);
+            let novelty = 1.0 - farther(&learned, r);
+            assert!(novelty > before || i == 0 || r < 0.25, "{r}: {novelty} after {before}");
+            let truth = ((r.log2() + 2.0) / 4.0).clamp(0.0, 1.0);
+            assert!((novelty - truth).abs() < 3e-3, "{r}: {novelty} against {truth}");
+            before = novelty;
+        }
+        assert!(1.0 - farther(&learned, 1e9) > 1.0 - farther(&learned, 1e6));
+    }
+
+    #[test]
+    fn without_measurements_novelty_is_that_of_chi_square() {
+        // Quantiles of χ² from tables: 95 % and 99 % of 10 degrees of freedom, 50 % of 3.
+        for (m, q, tail) in [(10.0, 18.307, 0.05), (10.0, 23.209, 0.01), (3.0, 2.366, 0.5)] {
+            let found = farther_if_normal(m, q / m);
+            assert!((found - tail).abs() < 0.005, "{m} {q}: {found}");
+        }
+        assert!(farther_if_normal(3.0, 1e9) < farther_if_normal(3.0, 1e8));
+    }
 
     #[test]
     fn rows_sum_to_one_whatever_the_scores() {

@@ -11,7 +11,7 @@
 //!
 //! Paper: Algorithm 2 (`alg:mfcl_qub`), eq. 9 (`eq:qub_loss_ub`); the least loss is not in the paper.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use super::moments::Moments;
 use super::pass::{Block, Partial, Pass, Passes, RowWork};
@@ -20,8 +20,8 @@ use super::response::Response;
 use super::squared::{bound_of, expected};
 use super::task::{Exactness, FitOutcome, LeastLoss, TaskHead, TaskSummary};
 use super::{
-    AssessInput, Assessment, CalibrationTable, Description, Draft, Method, Outputs, Past, Problem,
-    SolveInput, Solved, TaskContext, no_such_option, values_with, wrong_pass,
+    AssessInput, Assessment, Description, Draft, Method, Outputs, Past, Problem, SolveInput,
+    Solved, TaskContext, no_such_option, values_with, wrong_pass,
 };
 use crate::basis::Design;
 use crate::error::{Error, Result};
@@ -391,7 +391,7 @@ impl Method for RowWise {
         let head = TaskHead { least, exactness, outcome, ..look.head };
         let summary = TaskSummary { head, moments: Some(moments), ..bound };
         let settled = settled.map(|loss| Problem::RowWise(Self::new(loss)));
-        Ok(Draft { summary, settled, built_on: None })
+        Ok(Draft { settled, ..Draft::from(summary) })
     }
 
     fn worker(&self, context: &TaskContext<'_>, pass: &Pass) -> Result<Box<dyn RowWork>> {
@@ -428,11 +428,11 @@ impl Method for RowWise {
         let pool = input.pool;
         let prior = Self::prior_of_pool(input)?;
         let solution = prior.solve(&pool.quadratic, pool.samples)?;
-        let response = self.response(Vec::new(), &input.tables);
-        Ok(Solved { solution, response, discriminants: OnceLock::new() })
+        let response = self.response(Vec::new());
+        Ok(Solved::new(solution, response))
     }
 
-    fn response(&self, _: Vec<bool>, _: &[&CalibrationTable]) -> Response {
+    fn response(&self, _: Vec<bool>) -> Response {
         Response::Values(self.loss.link())
     }
 
@@ -560,7 +560,8 @@ impl RowWork for Look {
             content: None,
         };
         let (moments, classes) = (self.moments, self.classes);
-        let task = TaskSummary { head, quadratic, moments, classes, new_inputs: Vec::new() };
+        let (scatters, new_inputs) = (Vec::new(), Vec::new());
+        let task = TaskSummary { head, quadratic, moments, scatters, classes, new_inputs };
         Ok(Partial { tasks: vec![task], range: self.range, ..Partial::default() })
     }
 }

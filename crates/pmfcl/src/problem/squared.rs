@@ -2,15 +2,13 @@
 //!
 //! Paper: Algorithm 3 (`alg:linreg-cl`), eq. 4 (`eq:linreg-task-loss`), eq. 6 (`eq:theta-p-star`).
 
-use std::sync::OnceLock;
-
 use super::pass::{Block, Partial, Pass, Passes, RowWork};
 use super::response::{ClassRule, Response};
 use super::task::{Exactness, TaskSummary};
 use super::{
-    AssessInput, Assessment, CalibrationTable, ClassList, Description, Draft, Method, Outputs,
-    Past, Problem, SolveInput, Solved, TaskContext, classes_with, no_such_option, r_squared,
-    values_with, wrong_pass,
+    AssessInput, Assessment, ClassList, Description, Draft, Method, Outputs, Past, Problem,
+    SolveInput, Solved, TaskContext, classes_with, no_such_option, r_squared, values_with,
+    wrong_pass,
 };
 use crate::basis::Design;
 use crate::error::{Error, Result};
@@ -100,7 +98,7 @@ impl Method for Squared {
     }
 
     fn first_pass(&self) -> Pass {
-        Pass::Summarize { halves: false }
+        Pass::Summarize { sample: false }
     }
 
     fn fit(
@@ -115,7 +113,7 @@ impl Method for Squared {
 
     fn worker(&self, context: &TaskContext<'_>, pass: &Pass) -> Result<Box<dyn RowWork>> {
         match pass {
-            Pass::Summarize { halves: false } => Ok(Box::new(Indicators::new(context))),
+            Pass::Summarize { sample: false } => Ok(Box::new(Indicators::new(context))),
             _ => wrong_pass("squared"),
         }
     }
@@ -145,11 +143,11 @@ impl Method for Squared {
             }
         };
         let present = quadratic.target_sums().iter().map(|sum| *sum > 0.0).collect();
-        let response = self.response(present, &input.tables);
-        Ok(Solved { solution, response, discriminants: OnceLock::new() })
+        let response = self.response(present);
+        Ok(Solved::new(solution, response))
     }
 
-    fn response(&self, present: Vec<bool>, _: &[&CalibrationTable]) -> Response {
+    fn response(&self, present: Vec<bool>) -> Response {
         match self.classes {
             None => Response::Values(Link::Identity),
             Some(_) => Response::Classes { rule: ClassRule::Clip, present, first_is_zero: false },

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use super::evaluate::Evaluation;
 use super::moments::Moments;
 use crate::error::{Error, Result};
 use crate::labels::Classes;
@@ -78,14 +79,19 @@ impl fmt::Display for FitOutcome {
     }
 }
 
-/// Mean log-loss of a task's rows at several temperatures, measured on rows the model had not seen.
+/// What was measured with rows of a task, each left out of the model, scaled to all samples of the task; see
+/// [`crate::problem::gaussian::calibrate`]. A model file of layout 1 may have one of mean log-losses at temperatures alone.
 #[derive(Debug, Clone, PartialEq)]
 #[doc(hidden)] // for file
 pub struct CalibrationTable {
-    /// Samples it stands for.
+    /// Samples of the pool it was measured with; those of the task in a table of layout 1.
     pub samples: f64,
-    /// Mean log-loss at each temperature.
+    /// Log-losses, temperatures of the first shape first.
     pub losses: Vec<f64>,
+    /// Samples by their distance to the nearest class; empty in a table of layout 1.
+    pub distances: Vec<f64>,
+    /// How well the rows were predicted, at the temperature chosen then.
+    pub left_out: Option<Evaluation>,
 }
 
 /// What is known of a task without its quadratic: a few dozen bytes.
@@ -104,7 +110,7 @@ pub struct TaskHead {
     pub exactness: Exactness,
     /// How the fit ended.
     pub outcome: FitOutcome,
-    /// Log-losses at several temperatures (`gaussian` with an automatic one).
+    /// Log-losses at several temperatures (`gaussian`, once measured).
     pub calibration: Option<CalibrationTable>,
     /// A hash of the rows, where one was made.
     pub content: Option<[u8; 32]>,
@@ -135,6 +141,9 @@ pub struct TaskSummary {
     pub quadratic: Summary,
     /// Moments of the design columns, where the prior needs them.
     pub moments: Option<Moments>,
+    /// The rows of each class on their own, all with the target 1, where classes have covariances of their own; else empty. Classes
+    /// that came later have none.
+    pub scatters: Vec<Summary>,
     /// Names of the classes that `head.counts` and the targets stand for; empty for values, and once they are those of the
     /// learner, by place.
     pub classes: Vec<String>,
@@ -146,7 +155,8 @@ impl TaskSummary {
     /// The summary of a task whose quadratic is its loss.
     pub fn exact(quadratic: Summary, rows: Option<u64>) -> Self {
         let head = TaskHead::exact(&quadratic, rows);
-        Self { head, quadratic, moments: None, classes: Vec::new(), new_inputs: Vec::new() }
+        let (moments, scatters) = (None, Vec::new());
+        Self { head, quadratic, moments, scatters, classes: Vec::new(), new_inputs: Vec::new() }
     }
 
     /// The summary of a task of class indicators; `classes` name the targets.
@@ -194,7 +204,9 @@ impl TaskSummary {
 
     /// Bytes of all numbers.
     pub fn nbytes(&self) -> usize {
-        self.quadratic.nbytes() + self.moments.as_ref().map_or(0, Moments::nbytes)
+        self.quadratic.nbytes()
+            + self.moments.as_ref().map_or(0, Moments::nbytes)
+            + self.scatters.iter().map(Summary::nbytes).sum::<usize>()
     }
 
     /// The same where the zeros of a diagonal quadratic are counted, as earlier versions did.
@@ -232,7 +244,13 @@ impl TaskSummary {
             other => other,
         };
         let head = TaskHead { samples, rows, counts, least, content: None, ..a.head.clone() };
-        Ok(Self { head, quadratic, moments, classes, new_inputs })
+        let none = Summary::empty(quadratic.width(), 1);
+        let of = |all: &[Summary], k: usize| all.get(k).unwrap_or(&none).clone();
+        let count = a.scatters.len().max(b.scatters.len());
+        let scatters = (0..count)
+            .map(|k| of(&a.scatters, k).merge(&of(&b.scatters, k)))
+            .collect::<Result<Vec<_>>>()?;
+        Ok(Self { head, quadratic, moments, scatters, classes, new_inputs })
     }
 
     /// With inputs and classes put where these lists have them.
@@ -265,7 +283,9 @@ impl TaskSummary {
             let places: Vec<usize> = places[skip..].iter().map(|place| place - skip).collect();
             m.rearranged(&places, width - skip)
         });
-        Ok(Self { quadratic, moments, ..self.clone() })
+        let scatters = self.scatters.iter().map(|s| s.rearrange(places, width));
+        let scatters = scatters.collect::<Result<Vec<_>>>()?;
+        Ok(Self { quadratic, moments, scatters, ..self.clone() })
     }
 
     /// With target `k` and its count at `places[k]` of `count`.
@@ -279,6 +299,7 @@ impl TaskSummary {
         for (place, samples) in places.iter().zip(&self.head.counts) {
             task.head.counts[*place] = *samples;
         }
+        task.scatters = moved_scatters(&self.scatters, places, count);
         Ok(task)
     }
 
@@ -320,6 +341,16 @@ impl TaskSummary {
         let wider = self.quadratic.extend_features(own_m, m - own_m)?;
         Ok(Cow::Owned(wider.extend_targets(own_p, p - own_p)?))
     }
+}
+
+/// Scatters of classes, that of class `k` at `places[k]` of `count`; none where there were none.
+pub(crate) fn moved_scatters(scatters: &[Summary], places: &[usize], count: usize) -> Vec<Summary> {
+    let Some(first) = scatters.first() else { return Vec::new() };
+    let mut moved = vec![Summary::empty(first.width(), 1); count];
+    for (scatter, place) in scatters.iter().zip(places) {
+        moved[*place].clone_from(scatter);
+    }
+    moved
 }
 
 /// All names of both lists, those of the first in front.

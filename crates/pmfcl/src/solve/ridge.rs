@@ -43,6 +43,9 @@ const TIE: f64 = 1e-9;
 /// rows, with noise estimates near 0; 1.2 to 1.4 is what the field uses against that.
 const CAUTION: f64 = 1.2;
 
+/// The same where the ridge becomes the shrinkage of a covariance: classes of few rows collapse at 1.2.
+const CLASS_CAUTION: f64 = 1.4;
+
 /// The share of a target's variance below which a residual is taken for rounding.
 const NO_ERROR: f64 = 1e-14;
 
@@ -69,6 +72,8 @@ pub struct Spectrum {
     pulls: Vec<f64>,
     /// What no ridge explains: `Σ c/Σ(y−ȳ)²`, and the share taken for rounding.
     never: f64,
+    /// How many times degrees of freedom count in the score.
+    caution: f64,
     intercept: bool,
 }
 
@@ -155,6 +160,7 @@ impl Spectrum {
             samples,
             pulls,
             never,
+            caution: CAUTION,
             scale: values.first().map_or(0.0, |largest| largest.max(noise)),
             values,
             loadings,
@@ -210,12 +216,12 @@ impl Spectrum {
                 unexplained += pull;
             }
         }
-        let freedom = self.samples - CAUTION * degrees;
+        let freedom = self.samples - self.caution * degrees;
         if freedom <= 0.0 || unexplained <= 0.0 {
             return (f64::INFINITY, f64::NEG_INFINITY);
         }
         let score = unexplained * (self.samples / freedom).powi(2);
-        (score, rise / unexplained - 2.0 * CAUTION * gain / freedom)
+        (score, rise / unexplained - 2.0 * self.caution * gain / freedom)
     }
 
     /// `V f(S²) UᵀZ₁`: coefficients without the intercept, one column for each target.
@@ -245,6 +251,24 @@ impl Spectrum {
 /// When the SVD does not converge.
 pub fn by_gcv(pooled: &Summary, intercept: bool, standardize: bool, samples: f64) -> Result<f64> {
     Ok(Spectrum::new(pooled, intercept, standardize, samples)?.best())
+}
+
+/// The ridge on standardized features that generalised cross-validation chooses for class indicators, all in one unit, degrees of
+/// freedom counted 1.4 times.
+///
+/// Cost: one SVD, `O(m³)`.
+///
+/// # Errors
+/// When the SVD does not converge.
+pub(crate) fn of_indicators(pooled: &Summary, samples: f64) -> Result<f64> {
+    let mut spectrum = Spectrum::new(pooled, true, true, samples)?;
+    let squares =
+        |i: usize| (0..pooled.targets()).map(|k| spectrum.loadings[(i, k)].powi(2)).sum::<f64>();
+    spectrum.pulls = (0..spectrum.values.len()).map(squares).collect();
+    let residual: f64 = spectrum.residual.iter().sum();
+    spectrum.never = residual + NO_ERROR * (residual + spectrum.pulls.iter().sum::<f64>());
+    spectrum.caution = CLASS_CAUTION;
+    Ok(spectrum.best())
 }
 
 impl Spectrum {

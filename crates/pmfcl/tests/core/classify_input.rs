@@ -1,6 +1,6 @@
 //! Bad input: a clear error or documented behaviour, and a learner that is unchanged.
 
-use pmfcl::problem::{Gaussian, Shrinkage, Temperature};
+use pmfcl::problem::{Calibrate, Gaussian, Shrinkage};
 use pmfcl::{ClassList, Error, Label, Labels, Learner, Problem, Rows, Settings, TaskRows};
 
 fn settings() -> Settings {
@@ -95,7 +95,7 @@ fn settings_are_checked() {
     };
     let plain = Gaussian::default;
     refuse(Gaussian { shrinkage: Shrinkage::Diagonal(1.5), ..plain() });
-    refuse(Gaussian { temperature: Temperature::Fixed(0.0), ..plain() });
+    refuse(Gaussian { calibrate: Calibrate::Fixed(0.0), ..plain() });
     let no_intercept = Settings { intercept: false, ..settings() };
     Learner::new(Problem::gaussian(), no_intercept).unwrap_err();
     for names in [&["a"][..], &["a", "b", "a"]] {

@@ -306,3 +306,28 @@ fn bad_input_is_refused_and_changes_nothing() {
     assert_eq!(model.solution().unwrap(), &before);
     model.learn("1", second, 1.0).unwrap();
 }
+
+/// With a single task there is nothing to bound: the model is the fit of its rows, whatever the scheme and the curvature.
+#[test]
+fn a_single_task_is_the_joint_fit() {
+    let task = &stream(3, 300, 1.0, 0.0)[0];
+    // Few rows of the second class: the intercept matters.
+    let keep: Vec<usize> = (0..300).filter(|&i| task.y[i] == 0 || i % 9 == 0).collect();
+    let x: Vec<f64> = keep.iter().flat_map(|&i| task.x[i * D..][..D].to_vec()).collect();
+    let names: Vec<String> = keep.iter().map(|&i| task.y[i].to_string()).collect();
+    let labels = Labels::new(&names);
+    let rows = TaskRows::new(Rows::new(&x, D).unwrap(), &labels);
+    let of = |scheme: Scheme, curvature: Curvature| {
+        let (problem, settings) = settings(scheme, curvature);
+        let settings = Settings { ridge: Ridge::Auto, ..settings };
+        let mut model = Learner::new(problem, settings).unwrap();
+        model.learn("all", rows, 1.0).unwrap();
+        model.probabilities(Rows::new(&task.test_x, D).unwrap()).unwrap()
+    };
+    let joint = of(Scheme::Sequential, Curvature::Hessian);
+    for curvature in [Curvature::Sharp, Curvature::Bohning, Curvature::Hessian] {
+        for (u, v) in joint.iter().zip(&of(Scheme::OneShot, curvature)) {
+            assert!((u - v).abs() < 1e-8, "{curvature}: {u} against {v}");
+        }
+    }
+}

@@ -219,8 +219,9 @@ proptest! {
         let n = 2 + (share * d as f64) as usize;
         let table = messy(n, d, 1.0, &mut draw);
         let names: Vec<String> = table.y.iter().map(|y| format!("{}", (y.abs() as usize) % classes)).collect();
-        let learned = |order: &[usize], tasks: usize, settings: &Settings| {
-            let mut classifier = Learner::new(Problem::gaussian(), settings.clone()).unwrap();
+        let problem = |calibrate: &str| Problem::gaussian().with_option("calibrate", calibrate).unwrap();
+        let learned = |calibrate: &str, order: &[usize], tasks: usize, settings: &Settings| {
+            let mut classifier = Learner::new(problem(calibrate), settings.clone()).unwrap();
             for (t, part) in order.chunks(order.len().div_ceil(tasks)).enumerate() {
                 let labels: Vec<&str> = part.iter().map(|&i| names[i].as_str()).collect();
                 let rows = table.pick(part);
@@ -230,7 +231,7 @@ proptest! {
         };
         let settings = Settings { threads: 1, ..Settings::default() };
         let plain: Vec<usize> = (0..n).collect();
-        let model = learned(&plain, 1, &settings);
+        let model = learned("off", &plain, 1, &settings);
         let whole = model.probabilities(table.rows()).unwrap();
         // A score is a sum of terms θ·x, each stored to 16 digits: no probability is known better than that.
         let theta = &model.solution().unwrap().theta;
@@ -243,7 +244,8 @@ proptest! {
         let gram = Settings { accumulator: Accumulator::Gram, ..settings.clone() };
         for settings in [&settings, &compact, &gram] {
             for tasks in [1, tasks] {
-                let found = learned(&draw.order(n), tasks, settings).probabilities(table.rows()).unwrap();
+                let other = learned("off", &draw.order(n), tasks, settings);
+                let found = other.probabilities(table.rows()).unwrap();
                 let found = gap(&found, &whole, 1.0);
                 prop_assert!(found <= allowed, "{found:e} with {tasks} tasks, {:?} {:?}", settings.memory, settings.accumulator);
             }

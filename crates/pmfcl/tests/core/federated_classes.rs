@@ -2,7 +2,7 @@
 
 use crate::support::apart;
 use pmfcl::federated::{Receipt, Rules, Server, Update};
-use pmfcl::problem::{Agreement, Gaussian, Logistic, Scheme, Temperature};
+use pmfcl::problem::{Agreement, Logistic, Scheme};
 use pmfcl::{ClassList, Design, Error, Labels, Learner, Problem, Ridge, Rows, Settings, TaskRows};
 use pmfcl_oracle::Draw;
 
@@ -204,8 +204,6 @@ fn what_needs_an_order_or_unnamed_classes_is_no_agreement() {
     assert!(refused(Problem::gaussian()));
     let (classes, scheme) = (named(), Scheme::Sequential);
     assert!(refused(Problem::Logistic(Logistic { classes, scheme, ..Logistic::default() })));
-    let (classes, temperature) = (named(), Temperature::Auto);
-    assert!(refused(Problem::Gaussian(Gaussian { classes, temperature, ..Gaussian::default() })));
     let (a, b) = (agreement("squared", settings()), agreement("gaussian", settings()));
     assert_ne!(a.digest(), b.digest());
     let step = &steps(3)[0];

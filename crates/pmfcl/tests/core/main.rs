@@ -3,6 +3,7 @@
 mod basis;
 mod budget;
 mod bytes;
+mod calibration;
 mod classify;
 mod classify_input;
 mod classify_logistic;

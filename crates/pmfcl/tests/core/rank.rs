@@ -2,8 +2,7 @@
 
 use pmfcl::summary::Products;
 use pmfcl::{
-    Accumulator, Basis, Design, Learner, Problem, Ridge, Rows, Settings, Summarizer, Summary,
-    TaskRows,
+    Accumulator, Design, Learner, Problem, Ridge, Rows, Settings, Summarizer, Summary, TaskRows,
 };
 use pmfcl_oracle::Draw;
 
@@ -131,7 +130,7 @@ fn with_dependent_columns(n: usize, m: usize, draw: &mut Draw) -> (Vec<f64>, Vec
 }
 
 fn summarized(x: &[f64], y: &[f64], m: usize, accumulator: Accumulator, threads: usize) -> Summary {
-    let design = Design::new(Basis::default().fix(&[], m).unwrap(), false);
+    let design = Design::linear(m, false).unwrap();
     let mut summarizer = Summarizer::new(design, 1, accumulator).unwrap().threads(threads);
     summarizer.add(Rows::new(x, m).unwrap(), Rows::new(y, 1).unwrap(), None).unwrap();
     summarizer.finish().unwrap()

@@ -626,7 +626,7 @@ fn inputs_are_only_added_where_they_can_be() {
 #[test]
 fn a_design_that_does_not_fit_into_memory_is_refused_before_rows_are_read() {
     // Six triangles of a million columns: 48 TB.
-    let design = Design::new(Basis::default().fix(&[], 1_000_000).unwrap(), false);
+    let design = Design::linear(1_000_000, false).unwrap();
     let refused = Summarizer::new(design, 1, Accumulator::Gram).unwrap_err().to_string();
     assert!(refused.contains("48000.0 GB"), "{refused}");
     assert!(refused.contains("columns would fit"), "{refused}");
@@ -635,6 +635,6 @@ fn a_design_that_does_not_fit_into_memory_is_refused_before_rows_are_read() {
     let about = words.iter().position(|w| *w == "about").unwrap();
     let width: usize = words[about + 1].parse().unwrap();
     assert!(width > 0, "{refused}");
-    let design = Design::new(Basis::default().fix(&[], width).unwrap(), false);
+    let design = Design::linear(width, false).unwrap();
     assert!(Summarizer::new(design, 1, Accumulator::Qr).is_ok(), "{width} columns");
 }

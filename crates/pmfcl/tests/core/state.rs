@@ -25,7 +25,13 @@ fn state(learner: &Learner, lazy: bool) -> LearnerState {
         settings: learner.settings().clone(),
         design: learner.design().cloned(),
         outputs: learner.outputs().clone(),
-        tasks: records.map(|(t, record)| (record.clone(), summary(t))).collect(),
+        tasks: records
+            .map(|(t, record)| {
+                let mut record = record.clone();
+                record.head.calibration = learner.calibration(t).cloned();
+                (record, summary(t))
+            })
+            .collect(),
         pool,
         solution: learner
             .is_solved()

@@ -1,157 +1,759 @@
 //! The temperature of gaussian probabilities.
 //!
 //! Real data are not normal, and covariances of few rows are too sure of themselves: discriminants rank classes well but are too
-//! large, and their softmax is overconfident. Dividing them by a temperature `T > 1` repairs that and changes no predicted class.
+//! large, and their softmax is overconfident. Dividing them by a temperature repairs that and changes no predicted class. One
+//! number for all rows is not enough: rows far from every class mean are the ones the model knows least about. So
 //!
-//! [`super::Temperature::Auto`] measures it on rows the model has not seen, while they are available: the rows of a task are divided
-//! in two by a hash of their design row, the model of the past and one half predicts the other, and the log-loss at each of 25
-//! temperatures is kept: 200 bytes per task. `T` minimises their sum over tasks, weighed by samples. A task may hold some classes
-//! only, and in other shares than the whole: its rows are told apart among its own classes, at its own shares, so that which
-//! classes a task happens to have does not pass for overconfidence. A task of one class says nothing.
+//! ```text
+//! T(x) = T (c + r)/(c + 1)        r = min_k d_k²/m_eff,   d_k² = (x−μ_k)ᵀ Σ⁻¹ (x−μ_k),   m_eff = tr(Σ⁻¹S)(N−K)/N
+//! ```
 //!
-//! What a task adds depends on the tasks before it. So `T`, and with it the probabilities, depend on the order of tasks; classes,
-//! discriminants, forgetting and everything else remain exact. With `Temperature::Fixed` the probabilities are exact too. Cost: two
-//! more solutions per task.
+//! with `r` near 1 for a row like those learned; `c = ∞` is a plain temperature.
+//!
+//! **Measured by leave-one-out.** At the next solution after a task was learned, a sample of its rows ([`crate::problem::RowSample`]) is
+//! scored under the model without the row, and then discarded. With the diagonal of `Σ`, its divisor and `s` held, leaving out a row of class
+//! `y` and weight `w ≤ 1` changes the scatter by rank one, so one factorisation serves all rows. With `n_y` the weight of the class,
+//!
+//! ```text
+//! f = n_y/(n_y − w)    a = (1−s) w f/(N−K)    h = d_y²    g = 1/(1 − a h)    b_k = ½(h + d_k² − ‖μ_y−μ_k‖²_{Σ⁻¹})
+//! d_y² ← f² h g        d_k² ← d_k² + a g b_k²    (k ≠ y)
+//! ```
+//!
+//! Rows of a class that has no other row are not scored. What is kept is a table of log-losses at 7 values of `c` and 29 of `T`,
+//! scaled from the sample to the samples of the task. With it go the number of rows at 130 steps of the distance `r`, from which
+//! the novelty of a row follows ([`crate::problem::Novelty`]), and how well the rows were predicted at the `c` and `T` chosen
+//! then ([`crate::problem::Evaluation`]): 3 kB per task.
+//!
+//! **Chosen** is the least of `Σ_t (N_t/N) table_t + 3 (ln T)² + 3 [c < ∞]`, `N_t` the samples of the pool when task `t` was measured. The
+//! prior keeps truly normal data at `T = 1`.
+//!
+//! What a task adds depends on what had been learned when it was measured. So `c` and `T`, and with them the probabilities, depend on
+//! the order of tasks; classes, discriminants, merging and removal remain exact. [`super::Calibrate::Off`] gives the textbook's probabilities.
 
+use faer::Mat;
+
+use super::class_covariance::{ClassModel, PULLS};
 use super::discriminants::Discriminants;
+use crate::basis::Design;
 use crate::error::Result;
-use crate::problem::pass::{Block, Partial, RowWork};
+use crate::labels::Classes;
+use crate::problem::evaluate::{self, Evaluation};
+use crate::problem::response::{DISTANCES, Densities, Novelty, softmax};
+use crate::problem::sample::RowSample;
 use crate::problem::task::CalibrationTable;
-use crate::rows::Targets;
-use crate::summary::dot;
-use crate::theta::Theta;
+use crate::rows::Rows;
+use crate::summary::Summary;
 
-/// Temperatures tried: `2^{(g − 4)/4}`, from ½ to 32.
-pub(super) const GRID: usize = 25;
+/// Values of `c`.
+const SHAPES: [f64; 7] = [0.03, 0.1, 0.3, 1.0, 3.0, 10.0, f64::INFINITY];
+/// Temperatures tried: `2^{(g − 4)/4}`, from ½ to 64.
+const TEMPERATURES: usize = 29;
+/// Position of the temperature 1.
+const ONE: usize = 4;
+/// Numbers of a table.
+const CELLS: usize = SHAPES.len() * TEMPERATURES;
+/// Temperatures of the tables of model files of layout 1, from ½ to 32.
+const OLD_TEMPERATURES: usize = 25;
+/// What each of `(ln T)²` and a finite `c` costs, in units of log-loss of one row.
+const PRIOR: f64 = 3.0;
+/// A class of which less than this share is left has no other row.
+const LEAST_REST: f64 = 1e-9;
+/// Rows scored at a time.
+const BLOCK: usize = 256;
+/// Numbers of a table where classes have covariances of their own.
+const CLASS_CELLS: usize = PULLS.len() * CELLS;
+/// Most operations that measuring a task may take where classes have covariances of their own; of more rows the first are scored.
+const MOST_OPERATIONS: f64 = 2e10;
+/// `1 − a h` is at least this: a row without which `Σ` is singular is infinitely far, and scored as very far.
+pub(super) const LEAST_LEFT: f64 = 1e-10;
 
-fn at(g: f64) -> f64 {
-    2f64.powf((g - 4.0) / 4.0)
+fn temperature(g: f64) -> f64 {
+    2f64.powf((g - ONE as f64) / 4.0)
 }
 
-/// The temperature with the least log-loss over all tasks; 1 where nothing is known.
-pub(super) fn best<'a>(tasks: impl Iterator<Item = &'a CalibrationTable>) -> f64 {
-    let mut sums = [0.0; GRID];
-    for task in tasks {
-        for (sum, loss) in sums.iter_mut().zip(&task.losses) {
-            *sum += task.samples * loss;
+/// How discriminants become probabilities.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Choice {
+    /// `T`
+    pub(super) temperature: f64,
+    /// `c`
+    pub(super) shape: f64,
+    /// `v₀`; infinite where all classes share one covariance.
+    pub(super) pull: f64,
+}
+
+impl Choice {
+    /// `(c + r)/(c + 1)`
+    fn stretch(self, r: f64) -> f64 {
+        if self.shape.is_finite() { (self.shape + r) / (self.shape + 1.0) } else { 1.0 }
+    }
+}
+
+/// The share of probability that is divided equally among the classes: where none of `samples` rows was of a class, it may still
+/// be that of the next.
+pub(super) fn floor(samples: f64) -> f64 {
+    1.0 / (samples + 1.0)
+}
+
+/// Numbers of a table.
+fn cells(of_classes: bool) -> usize {
+    if of_classes { CLASS_CELLS } else { CELLS }
+}
+
+/// What the tables say; `None` where there is none.
+pub(super) fn choose(
+    tables: &[&CalibrationTable],
+    samples: f64,
+    of_classes: bool,
+) -> Option<Choice> {
+    let cells = cells(of_classes);
+    let mut sums = vec![0.0; cells];
+    let mut found = false;
+    for table in tables.iter().filter(|table| table.losses.len() == cells) {
+        found = true;
+        for (sum, loss) in sums.iter_mut().zip(&table.losses) {
+            *sum += table.samples / samples * loss;
+        }
+    }
+    if !found {
+        return None;
+    }
+    let step = PRIOR * (std::f64::consts::LN_2 / 4.0).powi(2);
+    for (i, sum) in sums.iter_mut().enumerate() {
+        let (shape, g) = (SHAPES[i / TEMPERATURES % SHAPES.len()], i % TEMPERATURES);
+        *sum += step * (g as f64 - ONE as f64).powi(2);
+        *sum += if shape.is_finite() { PRIOR } else { 0.0 };
+        *sum += if PULLS[i / CELLS].is_finite() { PRIOR } else { 0.0 };
+    }
+    let mut low = 0;
+    for i in 1..cells {
+        // Among equals the last: a plain temperature before one by rows.
+        if sums[i] <= sums[low] {
+            low = i;
+        }
+    }
+    let row = &sums[low / TEMPERATURES * TEMPERATURES..][..TEMPERATURES];
+    let g = refined(row, low % TEMPERATURES);
+    let (shape, pull) = (SHAPES[low / TEMPERATURES % SHAPES.len()], PULLS[low / CELLS]);
+    Some(Choice { temperature: temperature(g), shape, pull })
+}
+
+/// Whether one of the tables was measured by leave-one-out.
+pub(super) fn any(tables: &[&CalibrationTable]) -> bool {
+    tables.iter().any(|table| table.losses.len() == CELLS)
+}
+
+/// Samples of all tasks by distance; `None` where nothing was measured.
+pub(super) fn distances(tables: &[&CalibrationTable]) -> Option<Vec<f64>> {
+    let mut sums = vec![0.0; DISTANCES];
+    for table in tables.iter().filter(|table| table.distances.len() == DISTANCES) {
+        sums.iter_mut().zip(&table.distances).for_each(|(sum, count)| *sum += count);
+    }
+    (sums.iter().sum::<f64>() > 0.0).then_some(sums)
+}
+
+/// The temperature that the tables of model files of layout 1 have the least log-loss at; 1 where nothing is known.
+pub(super) fn choose_old(tables: &[&CalibrationTable]) -> f64 {
+    let mut sums = [0.0; OLD_TEMPERATURES];
+    for table in tables.iter().filter(|table| table.losses.len() == OLD_TEMPERATURES) {
+        for (sum, loss) in sums.iter_mut().zip(&table.losses) {
+            *sum += table.samples * loss;
         }
     }
     let mut low = 0;
-    for g in 1..GRID {
+    for g in 1..OLD_TEMPERATURES {
         if sums[g] < sums[low] {
             low = g;
         }
     }
     let spread = sums.iter().copied().fold(0.0, f64::max) - sums[low];
-    if spread <= 0.0 {
-        return 1.0;
+    if spread > 0.0 { temperature(refined(&sums, low)) } else { 1.0 }
+}
+
+/// Where the parabola through the lowest point and its neighbours is least.
+fn refined(sums: &[f64], low: usize) -> f64 {
+    if low == 0 || low + 1 == sums.len() {
+        return low as f64;
     }
-    if low == 0 || low == GRID - 1 {
-        return at(low as f64);
-    }
-    // The parabola through the lowest point and its neighbours, in log T.
     let (a, b, c) = (sums[low - 1], sums[low], sums[low + 1]);
     let bend = a - 2.0 * b + c;
-    at(low as f64 + if bend > 0.0 { 0.5 * (a - c) / bend } else { 0.0 })
+    low as f64 + if bend > 0.0 { 0.5 * (a - c) / bend } else { 0.0 }
 }
 
 impl CalibrationTable {
-    /// Whether it has the length and the numbers of one.
-    pub fn is_valid(&self) -> bool {
-        let numbers = || self.losses.iter().chain([&self.samples]);
-        self.losses.len() == GRID && numbers().all(|v| v.is_finite() && *v >= 0.0)
+    /// All its numbers, one after the other.
+    pub fn to_numbers(&self) -> Vec<f64> {
+        let left_out = self.left_out.as_ref().map_or_else(Vec::new, Evaluation::to_numbers);
+        [&[self.samples][..], &self.losses, &self.distances, &left_out].concat()
     }
-}
 
-/// Which half of a task a row is in: by its design row, so that neither the order of rows nor how they were read matters.
-pub(super) fn half(row: &[f64]) -> usize {
-    let mut hash = 0x9E37_79B9_7F4A_7C15_u64;
-    for v in row {
-        hash = (hash ^ (v + 0.0).to_bits()).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        hash ^= hash >> 31;
-    }
-    ((hash.wrapping_mul(0x94D0_49BB_1331_11EB) >> 63) & 1) as usize
-}
-
-/// What rows are scored under: for each half the model of the past and the other half.
-#[derive(Debug, Clone)]
-pub struct Scoring {
-    models: [(Theta, Vec<f64>); 2],
-    /// Names of the classes by their columns.
-    classes: Vec<String>,
-    /// Shares of the classes in the task.
-    shares: Vec<f64>,
-}
-
-impl Scoring {
-    /// `models[h]` knows the past and half `h`.
-    pub(super) fn new(models: [&Discriminants; 2], classes: Vec<String>, shares: Vec<f64>) -> Self {
-        let keep = |model: &Discriminants| (model.theta().clone(), model.priors().to_vec());
-        Self { models: models.map(keep), classes, shares }
-    }
-}
-
-/// Adds the log-losses of rows: for each temperature, and the weight of the rows scored.
-pub(super) struct Score {
-    pub(super) scoring: Scoring,
-    pub(super) sums: Vec<f64>,
-}
-
-impl RowWork for Score {
-    fn add(&mut self, block: Block<'_>) -> Result<()> {
-        let Targets::Classes { codes, names } = block.rows.y else { return Ok(()) };
-        let Scoring { models, classes, shares } = &self.scoring;
-        let m = models[0].0.width();
-        let place = |name: &String| classes.iter().position(|c| c == name);
-        let places: Vec<Option<usize>> = names.iter().map(place).collect();
-        let known = models.each_ref().map(|(_, priors)| {
-            (0..shares.len())
-                .filter(|&k| shares[k] > 0.0 && priors[k] > 0.0)
-                .map(|k| (k, (shares[k] / priors[k]).ln()))
-                .collect::<Vec<(usize, f64)>>()
-        });
-        for (i, row) in block.cells.chunks_exact(m).enumerate() {
-            // The half the row is not in.
-            let other = 1 - half(row);
-            let (theta, known) = (&models[other].0, &known[other]);
-            let own = places[codes[i] as usize];
-            let Some(y) = known.iter().position(|(k, _)| Some(*k) == own) else { continue };
-            let w = block.rows.weights.map_or(1.0, |w| w[i]);
-            let scores: Vec<f64> =
-                known.iter().map(|(k, shift)| dot(row, theta.column(*k)) + shift).collect();
-            let top = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-            for (g, sum) in self.sums[..GRID].iter_mut().enumerate() {
-                let t = at(g as f64);
-                let all: f64 = scores.iter().map(|s| ((s - top) / t).exp()).sum();
-                *sum += w * (all.ln() - (scores[y] - top) / t);
-            }
-            self.sums[GRID] += w;
+    /// The table of these numbers; `None` for numbers that no table has.
+    pub fn from_numbers(numbers: &[f64]) -> Option<Self> {
+        let (samples, rest) = numbers.split_first()?;
+        let sound = |v: &f64| v.is_finite() && *v >= 0.0;
+        if rest.len() == OLD_TEMPERATURES {
+            let sound = numbers.iter().all(sound);
+            let (losses, distances) = (rest.to_vec(), Vec::new());
+            return sound.then_some(Self { samples: *samples, losses, distances, left_out: None });
         }
+        let rows = DISTANCES + evaluate::NUMBERS;
+        let cells = [CELLS, CLASS_CELLS].into_iter().find(|cells| rest.len() == cells + rows)?;
+        let (losses, rest) = rest.split_at_checked(cells)?;
+        let (distances, rest) = rest.split_at_checked(DISTANCES)?;
+        let left_out = Some(Evaluation::from_numbers(rest)?);
+        let all = sound(samples) && losses.iter().chain(distances).all(sound);
+        let (losses, distances) = (losses.to_vec(), distances.to_vec());
+        all.then_some(Self { samples: *samples, losses, distances, left_out })
+    }
+
+    /// The share of a table that goes with a part of the samples.
+    pub(crate) fn share(&self, share: f64) -> Self {
+        let scaled = |values: &[f64]| values.iter().map(|v| share * v).collect();
+        Self {
+            samples: self.samples,
+            losses: scaled(&self.losses),
+            distances: scaled(&self.distances),
+            left_out: self.left_out.clone().map(|found| found.scaled(share)),
+        }
+    }
+}
+
+/// A sample, and what it stands for.
+#[derive(Debug)]
+pub(crate) struct Scored<'a> {
+    pub(crate) sample: &'a RowSample,
+    /// Samples of the task.
+    pub(crate) samples: f64,
+    /// What one unit of a row's weight counts in the pool; 0 where the rows are not in it.
+    pub(crate) factor: f64,
+}
+
+/// The model that samples are scored under.
+pub(super) struct Measured<'a> {
+    pub(super) model: &'a Discriminants,
+    pub(super) design: &'a Design,
+    pub(super) classes: &'a Classes,
+    /// Samples of the pool.
+    pub(super) pooled: f64,
+    /// Scatters of the classes and effective samples, where classes have covariances of their own.
+    pub(super) scatters: Option<(&'a [Summary], f64)>,
+}
+
+/// A row scored under the model without it.
+struct LeftOut<'a> {
+    /// `d_k²` of the classes that have rows.
+    distances: &'a [f64],
+    /// `ln|Σ_k|`, where classes have covariances of their own.
+    log_dets: Option<&'a [f64]>,
+    /// The position of its own class among these.
+    class: usize,
+    weight: f64,
+}
+
+/// Rows that can be left out.
+struct Block<'a> {
+    /// Their design rows.
+    cells: &'a [f64],
+    /// The position of their class among those that have rows.
+    own: Vec<usize>,
+    /// What is left out of the pool with each.
+    out: Vec<f64>,
+    weights: Vec<f64>,
+}
+
+impl Measured<'_> {
+    /// The table of a task, each row left out of the model; how well the rows are predicted is still to be measured.
+    ///
+    /// # Errors
+    /// When the basis refuses a row.
+    pub(super) fn table(&self, task: &Scored<'_>) -> Result<CalibrationTable> {
+        let mut losses = vec![0.0; cells(self.scatters.is_some())];
+        let mut scored = 0.0;
+        for (part, pull) in losses.chunks_exact_mut(CELLS).zip(PULLS) {
+            scored = 0.0;
+            self.each(task, pull, |row| {
+                scored += row.weight;
+                for (part, shape) in part.chunks_exact_mut(TEMPERATURES).zip(SHAPES) {
+                    let scores = self.scores(&row, shape);
+                    add_losses(part, &scores, row.class, self.stretch(&row, shape), row.weight);
+                }
+            })?;
+        }
+        if scored > 0.0 {
+            let scale = task.samples / scored;
+            losses.iter_mut().for_each(|loss| *loss = (*loss * scale).max(0.0));
+        }
+        let distances = Vec::new();
+        Ok(CalibrationTable { samples: self.pooled, losses, distances, left_out: None })
+    }
+
+    /// Measures how far the rows of a task are and how well they are predicted, each left out of the model.
+    ///
+    /// # Errors
+    /// When the basis refuses a row.
+    pub(super) fn evaluate(
+        &self,
+        task: &Scored<'_>,
+        choice: Choice,
+        table: &mut CalibrationTable,
+    ) -> Result<()> {
+        let (mut found, mut distances) = (Evaluation::new(0), vec![0.0; DISTANCES]);
+        let floor = floor(self.pooled);
+        self.each(task, choice.pull, |row| {
+            let mut p = self.scores(&row, choice.shape);
+            softmax(&mut p, choice.temperature * self.stretch(&row, choice.shape));
+            let least = floor / p.len() as f64;
+            p.iter_mut().for_each(|p| *p = (1.0 - floor) * *p + least);
+            found.add_classes(&p, Some(row.class), row.weight);
+            distances[Novelty::step(self.distance(&row))] += row.weight;
+        })?;
+        let scale = if found.samples() > 0.0 { task.samples / found.samples() } else { 1.0 };
+        distances.iter_mut().for_each(|count| *count *= scale);
+        (table.distances, table.left_out) = (distances, Some(found.scaled(scale)));
         Ok(())
     }
 
-    fn finish(self: Box<Self>) -> Result<Partial> {
-        Ok(Partial { sums: self.sums, ..Partial::default() })
+    /// Scores of the classes that have rows.
+    fn scores(&self, row: &LeftOut<'_>, shape: f64) -> Vec<f64> {
+        let shares = self.model.priors().iter().filter(|share| **share > 0.0);
+        let usual = self.model.effective_features();
+        let score = |(k, share): (usize, &f64)| match row.log_dets {
+            None => share.ln() - row.distances[k] / 2.0,
+            Some(log_dets) => {
+                share.ln() + Densities::score(row.distances[k], log_dets[k], shape, usual)
+            }
+        };
+        shares.enumerate().map(score).collect()
+    }
+
+    /// What the temperature of a row is multiplied by; heavy tails of class densities do the same by themselves.
+    fn stretch(&self, row: &LeftOut<'_>, shape: f64) -> f64 {
+        let choice = Choice { temperature: 1.0, shape, pull: f64::INFINITY };
+        if row.log_dets.is_some() { 1.0 } else { choice.stretch(self.distance(row)) }
+    }
+
+    /// `r`
+    fn distance(&self, row: &LeftOut<'_>) -> f64 {
+        let nearest = row.distances.iter().copied().fold(f64::INFINITY, f64::min);
+        nearest / self.model.effective_features()
+    }
+
+    /// Calls `f` with every row that can be left out.
+    fn each(&self, task: &Scored<'_>, pull: f64, mut f: impl FnMut(LeftOut<'_>)) -> Result<()> {
+        let shares = self.model.priors().iter().enumerate().filter(|(_, share)| **share > 0.0);
+        let known: Vec<usize> = shares.map(|(k, _)| k).collect();
+        if let Some((scatters, samples)) = self.scatters {
+            let model = ClassModel::new(self.model, scatters, samples, pull)?;
+            let m = self.design.width() as f64;
+            let each = PULLS.len() as f64 * known.len() as f64 * m * m;
+            let most = (MOST_OPERATIONS / each).max(1.0) as usize;
+            return self.each_block(task, &known, most, |block| {
+                let [distances, log_dets] = model.left_out(block.cells, &block.own, &block.out);
+                for (i, weight) in block.weights.iter().enumerate() {
+                    let column = |of: &Mat<f64>| -> Vec<f64> {
+                        (0..known.len()).map(|k| of[(k, i)]).collect()
+                    };
+                    let (distances, log_dets) = (column(&distances), column(&log_dets));
+                    f(LeftOut {
+                        distances: &distances,
+                        log_dets: Some(&log_dets),
+                        class: block.own[i],
+                        weight: *weight,
+                    });
+                }
+            });
+        }
+        let apart = self.model.mean_distances(&known);
+        self.each_block(task, &known, usize::MAX, |block| {
+            let distances = self.model.distances(block.cells, &known);
+            for (i, weight) in block.weights.iter().enumerate() {
+                let mut d: Vec<f64> = (0..known.len()).map(|k| distances[(k, i)]).collect();
+                let class = block.own[i];
+                self.model.leave_out(&mut d, class, known[class], &apart, block.out[i]);
+                f(LeftOut { distances: &d, log_dets: None, class, weight: *weight });
+            }
+        })
+    }
+
+    /// Calls `f` with blocks of the first `most` rows of a sample, those left out whose class has no other row.
+    fn each_block(
+        &self,
+        task: &Scored<'_>,
+        known: &[usize],
+        most: usize,
+        mut f: impl FnMut(Block<'_>),
+    ) -> Result<()> {
+        // For each class of the sample its position among those that have rows.
+        let place = |name: &String| {
+            let place = self.classes.place(name)? as usize;
+            known.iter().position(|k| *k == place)
+        };
+        let places: Vec<Option<usize>> = task.sample.classes().iter().map(place).collect();
+        let (m, inputs) = (self.design.width(), self.design.inputs());
+        let rows: Vec<_> = task.sample.rows().take(most).collect();
+        let (mut x, mut cells) = (Vec::new(), Vec::new());
+        for rows in rows.chunks(BLOCK) {
+            x.clear();
+            let (mut own, mut out, mut weights) = (Vec::new(), Vec::new(), Vec::new());
+            for row in rows {
+                let Some(class) = places[row.class] else { continue };
+                // A weight of 3 is three copies, of which one is left out.
+                let left_out = (row.weight / row.copies).min(1.0) * task.factor;
+                let weight = self.model.class_weight(known[class]);
+                if left_out > 0.0 && weight - left_out <= LEAST_REST * weight {
+                    continue;
+                }
+                x.extend_from_slice(&row.cells);
+                // Inputs that came later have been zero.
+                x.resize(x.len() + inputs - row.cells.len(), 0.0);
+                own.push(class);
+                out.push(left_out);
+                weights.push(row.weight);
+            }
+            cells.clear();
+            cells.resize(own.len() * m, 0.0);
+            self.design.write(&Rows::new(&x, inputs)?, 0, &mut cells, m, None)?;
+            f(Block { cells: &cells, own, out, weights });
+        }
+        Ok(())
+    }
+}
+
+/// Adds the log-losses of a row at every `T`, multiplied by `stretch`.
+///
+/// Halving a temperature squares every `exp(s/T)`, so four exponentials of each score serve 29 temperatures.
+fn add_losses(losses: &mut [f64], scores: &[f64], y: usize, stretch: f64, weight: f64) {
+    let top = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let mut powers = vec![0.0; scores.len()];
+    for chain in 0..4 {
+        let mut g = TEMPERATURES - 1 - chain;
+        let mut t = temperature(g as f64) * stretch;
+        for (power, s) in powers.iter_mut().zip(scores) {
+            *power = ((s - top) / t).exp();
+        }
+        loop {
+            let all: f64 = powers.iter().sum();
+            losses[g] += weight * (all.ln() - (scores[y] - top) / t);
+            if g < 4 {
+                break;
+            }
+            g -= 4;
+            t /= 2.0;
+            powers.iter_mut().for_each(|power| *power *= *power);
+        }
+    }
+}
+
+impl Discriminants {
+    /// `‖μ_j − μ_k‖²_{Σ⁻¹}` of the classes in `known`.
+    fn mean_distances(&self, known: &[usize]) -> Mat<f64> {
+        let white = self.white_means();
+        let square = |j: usize, k: usize| {
+            (0..white.nrows()).map(|i| (white[(i, j)] - white[(i, k)]).powi(2)).sum()
+        };
+        Mat::from_fn(known.len(), known.len(), |j, k| square(known[j], known[k]))
+    }
+
+    /// `d_k²` of design rows, classes × rows.
+    fn distances(&self, rows: &[f64], known: &[usize]) -> Mat<f64> {
+        let white = self.white_rows(rows);
+        let means = self.white_means();
+        Mat::from_fn(known.len(), white.ncols(), |k, i| {
+            (0..white.nrows()).map(|j| (white[(j, i)] - means[(j, known[k])]).powi(2)).sum()
+        })
+    }
+
+    /// Turns the distances of a row of class `y`, class `of` of the model, into those under the model without a weight of `out` of it; whether the class has
+    /// other rows.
+    fn leave_out(&self, d: &mut [f64], y: usize, of: usize, apart: &Mat<f64>, out: f64) -> bool {
+        let weight = self.class_weight(of);
+        if out <= 0.0 {
+            // The row is not in the pool.
+            return true;
+        }
+        let left = weight - out;
+        if left <= LEAST_REST * weight {
+            return false;
+        }
+        let f = weight / left;
+        let a = self.unit() * out * f;
+        let h = d[y];
+        let g = 1.0 / (1.0 - a * h).max(LEAST_LEFT);
+        for (k, d) in d.iter_mut().enumerate() {
+            if k == y {
+                *d = f * f * h * g;
+            } else {
+                let b = (h + *d - apart[(y, k)]) / 2.0;
+                *d += a * g * b * b;
+            }
+        }
+        true
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::basis::Basis;
+    use crate::problem::gaussian::Shrinkage;
+    use crate::summary::{Accumulator, Summarizer, Summary};
 
-    #[test]
-    fn the_least_of_a_parabola_in_log_t_is_found() {
-        let losses = (0..GRID).map(|g| (g as f64 - 9.3).powi(2)).collect();
-        let found = best([CalibrationTable { samples: 3.0, losses }].iter());
-        assert!((found / at(9.3) - 1.0).abs() < 1e-12, "{found}");
-        let flat = CalibrationTable { samples: 3.0, losses: vec![0.0; GRID] };
-        assert!((best([flat].iter()) - 1.0).abs() < 1e-15);
+    fn table(losses: Vec<f64>) -> CalibrationTable {
+        CalibrationTable { samples: 3.0, losses, distances: Vec::new(), left_out: None }
     }
 
     #[test]
-    fn rows_fall_into_two_halves_of_about_the_same_size() {
-        let first = (0..1000).filter(|i| half(&[1.0, f64::from(*i) / 7.0]) == 0).count();
-        assert!((430..570).contains(&first), "{first}");
-        assert_eq!(half(&[0.0, 1.0]), half(&[-0.0, 1.0]));
+    fn the_least_of_a_parabola_in_log_t_is_found() {
+        let losses = (0..OLD_TEMPERATURES).map(|g| (g as f64 - 9.3).powi(2)).collect();
+        let found = choose_old(&[&table(losses)]);
+        assert!((found / temperature(9.3) - 1.0).abs() < 1e-12, "{found}");
+        let flat = choose_old(&[&table(vec![0.0; OLD_TEMPERATURES])]);
+        assert!((flat - 1.0).abs() < 1e-15);
+    }
+
+    #[test]
+    fn without_evidence_the_prior_leaves_the_temperature_at_one() {
+        assert_eq!(choose(&[], 10.0, false), None);
+        let flat = choose(&[&table(vec![0.0; CELLS])], 10.0, false).unwrap();
+        let infinite = f64::INFINITY;
+        assert_eq!(flat, Choice { temperature: 1.0, shape: infinite, pull: infinite });
+        let flat = choose(&[&table(vec![0.0; CLASS_CELLS])], 10.0, true).unwrap();
+        assert_eq!(flat, Choice { temperature: 1.0, shape: infinite, pull: infinite });
+    }
+
+    #[test]
+    fn strong_evidence_outweighs_the_prior() {
+        // Least at c = 1 (the fourth) and g = 13.4; 1e6 rows' worth of losses leave the prior no say beyond 1e-5.
+        let loss = |i: usize| {
+            let (c, g) = ((i / TEMPERATURES) as f64, (i % TEMPERATURES) as f64);
+            1e6 * ((c - 3.0).powi(2) + (g - 13.4).powi(2))
+        };
+        let found = choose(&[&table((0..CELLS).map(loss).collect())], 3.0, false).unwrap();
+        assert!((found.shape - 1.0).abs() < 1e-15, "{found:?}");
+        assert!((found.temperature / temperature(13.4) - 1.0).abs() < 1e-5, "{found:?}");
+    }
+
+    #[test]
+    fn losses_by_squaring_are_those_of_the_definition() {
+        let scores = [-3.0, 1.5, -40.0, 0.25];
+        let (y, r, weight) = (3, 2.7, 1.25);
+        let mut losses = vec![0.0; CELLS];
+        let stretch = |c: f64| if c.is_finite() { (c + r) / (c + 1.0) } else { 1.0 };
+        for (part, c) in losses.chunks_exact_mut(TEMPERATURES).zip(SHAPES) {
+            add_losses(part, &scores, y, stretch(c), weight);
+        }
+        for (i, found) in losses.iter().enumerate() {
+            let (c, t) = (SHAPES[i / TEMPERATURES], temperature((i % TEMPERATURES) as f64));
+            let t = t * stretch(c);
+            let all: f64 = scores.iter().map(|s| (s / t).exp()).sum();
+            let direct = weight * (all.ln() - scores[y] / t);
+            // Seven squarings double a relative error of an exponential each time.
+            assert!((found - direct).abs() < 1e-12 * (1.0 + direct.abs()), "{i}: {found} {direct}");
+        }
+    }
+
+    /// Rows of three classes in four dimensions; `flat` makes the last feature a combination of the others, class `2` has one row.
+    struct Data {
+        x: Vec<[f64; 4]>,
+        y: Vec<usize>,
+        w: Vec<f64>,
+    }
+
+    fn data(seed: u64, weighted: bool, flat: bool) -> Data {
+        let mut state = seed;
+        let mut uniform = || {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            (state >> 11) as f64 / (1u64 << 53) as f64
+        };
+        let mut data = Data { x: Vec::new(), y: Vec::new(), w: Vec::new() };
+        for i in 0..23 {
+            let class = if i == 22 { 2 } else { i % 2 };
+            let mut row = [0.0; 4].map(|_: f64| uniform() + uniform() - 1.0);
+            row[0] += class as f64;
+            row[2] = 1e3 + 50.0 * row[2];
+            if flat {
+                row[3] = row[0] - 2.0 * row[1];
+            }
+            data.x.push(row);
+            data.y.push(class);
+            data.w.push(if weighted { 0.25 + 3.0 * uniform() } else { 1.0 });
+        }
+        data
+    }
+
+    fn pooled(data: &Data) -> Summary {
+        let (mut x, mut y) = (Vec::new(), Vec::new());
+        for (row, class) in data.x.iter().zip(&data.y) {
+            x.extend(row);
+            y.extend((0..3).map(|k| f64::from(u8::from(k == *class))));
+        }
+        let design = Design::new(Basis::default().fix(&[], 4).unwrap(), true);
+        let mut summarizer = Summarizer::new(design, 3, Accumulator::Qr).unwrap();
+        let (x, y) = (Rows::new(&x, 4).unwrap(), Rows::new(&y, 3).unwrap());
+        summarizer.add(x, y, Some(&data.w)).unwrap();
+        summarizer.finish().unwrap()
+    }
+
+    /// `(x − μ)ᵀ Σ⁻¹ (x − μ)` by Gaussian elimination with pivoting.
+    fn mahalanobis(sigma: &[[f64; 4]; 4], v: [f64; 4]) -> f64 {
+        let mut a = *sigma;
+        let mut b = v;
+        for j in 0..4 {
+            let p = (j..4).max_by(|i, k| a[*i][j].abs().total_cmp(&a[*k][j].abs())).unwrap();
+            a.swap(j, p);
+            b.swap(j, p);
+            for i in j + 1..4 {
+                let l = a[i][j] / a[j][j];
+                for k in j..4 {
+                    a[i][k] -= l * a[j][k];
+                }
+                b[i] -= l * b[j];
+            }
+        }
+        for j in (0..4).rev() {
+            for k in j + 1..4 {
+                b[j] -= a[j][k] * b[k];
+            }
+            b[j] /= a[j][j];
+        }
+        (0..4).map(|j| b[j] * v[j]).sum()
+    }
+
+    /// Counts, means and within scatter of the rows that `keep` leaves, about their own means.
+    fn refit(
+        data: &Data,
+        keep: impl Fn(usize) -> bool,
+    ) -> ([f64; 3], [[f64; 4]; 3], [[f64; 4]; 4]) {
+        let (mut n, mut mean, mut scatter) = ([0.0; 3], [[0.0; 4]; 3], [[0.0; 4]; 4]);
+        for i in (0..data.x.len()).filter(|i| keep(*i)) {
+            n[data.y[i]] += data.w[i];
+            (0..4).for_each(|j| mean[data.y[i]][j] += data.w[i] * data.x[i][j]);
+        }
+        for k in 0..3 {
+            mean[k].iter_mut().for_each(|v| *v /= n[k]);
+        }
+        for i in (0..data.x.len()).filter(|i| keep(*i)) {
+            let v: Vec<f64> = (0..4).map(|j| data.x[i][j] - mean[data.y[i]][j]).collect();
+            for (j, row) in scatter.iter_mut().enumerate() {
+                for (k, cell) in row.iter_mut().enumerate() {
+                    *cell += data.w[i] * v[j] * v[k];
+                }
+            }
+        }
+        (n, mean, scatter)
+    }
+
+    /// The rank-one formulas against means and scatter made again without each row; the diagonal, the divisor and `s` are held.
+    #[test]
+    fn leaving_a_row_out_equals_a_refit_without_it() {
+        for (seed, weighted, flat, s) in [
+            (1, false, false, 0.2),
+            (2, true, false, 0.01),
+            (3, true, true, 0.1),
+            (4, false, true, 0.5),
+            (5, true, false, 1.0),
+        ] {
+            let data = data(seed, weighted, flat);
+            let (_, _, whole) = refit(&data, |_| true);
+            let samples: f64 = data.w.iter().sum();
+            let divisor = samples - 3.0;
+            let model =
+                Discriminants::new(&pooled(&data), samples, Shrinkage::Diagonal(s)).unwrap();
+            let known = [0, 1, 2];
+            let apart = model.mean_distances(&known);
+            let mut single = 0;
+            for i in 0..data.x.len() {
+                let mut cells = vec![1.0];
+                cells.extend(data.x[i]);
+                let found = model.distances(&cells, &known);
+                let mut d = [found[(0, 0)], found[(1, 0)], found[(2, 0)]];
+                let y = data.y[i];
+                if !model.leave_out(&mut d, y, y, &apart, data.w[i]) {
+                    single += 1;
+                    continue;
+                }
+                let (_, means, scatter) = refit(&data, |other| other != i);
+                let mut sigma = [[0.0; 4]; 4];
+                for j in 0..4 {
+                    for k in 0..4 {
+                        sigma[j][k] = (1.0 - s) * scatter[j][k] / divisor;
+                    }
+                    sigma[j][j] += s * whole[j][j] / divisor;
+                }
+                for k in 0..3 {
+                    let v = [0, 1, 2, 3].map(|j| data.x[i][j] - means[k][j]);
+                    let truth = mahalanobis(&sigma, v);
+                    assert!(
+                        (d[k] - truth).abs() < 1e-9 * (1.0 + truth),
+                        "seed {seed}, row {i}, class {k}: {} {truth}",
+                        d[k]
+                    );
+                }
+            }
+            assert_eq!(single, 1, "the class of one row has nothing left");
+        }
+    }
+
+    /// Rank-one formulas of class covariances against scatters made again without each row.
+    #[test]
+    fn leaving_a_row_out_of_class_covariances_equals_a_refit_without_it() {
+        for (seed, weighted, s, pull) in
+            [(11, false, 0.2, 1.0), (12, true, 0.1, 0.3), (13, false, 0.5, f64::INFINITY)]
+        {
+            let data = data(seed, weighted, false);
+            let samples: f64 = data.w.iter().sum();
+            let pooled = pooled(&data);
+            let tied = Discriminants::new(&pooled, samples, Shrinkage::Diagonal(s)).unwrap();
+            let design = || Design::new(Basis::default().fix(&[], 4).unwrap(), true);
+            let scatters: Vec<Summary> = (0..3)
+                .map(|k| {
+                    let mut summarizer = Summarizer::new(design(), 1, Accumulator::Qr).unwrap();
+                    for i in (0..data.x.len()).filter(|i| data.y[*i] == k) {
+                        let (x, y) = (&data.x[i][..], [1.0]);
+                        let (x, y) = (Rows::new(x, 4).unwrap(), Rows::new(&y, 1).unwrap());
+                        summarizer.add(x, y, Some(&data.w[i..=i])).unwrap();
+                    }
+                    summarizer.finish().unwrap()
+                })
+                .collect();
+            let model = ClassModel::new(&tied, &scatters, samples, pull).unwrap();
+            let (counts, means, whole) = refit(&data, |_| true);
+            let divisor = samples - 3.0;
+            let b = |k: usize| {
+                let v = 4.0 * pull;
+                if pull.is_finite() && counts[k] > 1.0 { v / (v + counts[k] - 1.0) } else { 1.0 }
+            };
+            for i in (0..data.x.len()).filter(|i| data.y[*i] != 2) {
+                let mut cells = vec![1.0];
+                cells.extend(data.x[i]);
+                let (y, w) = (data.y[i], data.w[i]);
+                let [found, log_dets] = model.left_out(&cells, &[y], &[w]);
+                let (_, left_means, left) = refit(&data, |other| other != i);
+                for k in 0..3 {
+                    let mean = if k == y { left_means[k] } else { means[k] };
+                    let (_, _, own) = refit(&data, |other| other != i && data.y[other] == k);
+                    let mut sigma = [[0.0; 4]; 4];
+                    for j in 0..4 {
+                        for l in 0..4 {
+                            let shared = (1.0 - s) * left[j][l] / divisor
+                                + if j == l { s * whole[j][j] / divisor } else { 0.0 };
+                            let single = own[j][l] / (counts[k] - 1.0).max(1e-9);
+                            let pulled = if b(k) < 1.0 { (1.0 - b(k)) * single } else { 0.0 };
+                            sigma[j][l] = b(k) * shared + pulled;
+                        }
+                    }
+                    let v = [0, 1, 2, 3].map(|j| data.x[i][j] - mean[j]);
+                    let truth = mahalanobis(&sigma, v);
+                    let d = found[(k, 0)];
+                    assert!(
+                        (d - truth).abs() < 1e-8 * (1.0 + truth),
+                        "{seed} {i} {k}: {d} {truth}"
+                    );
+                    assert!(log_dets[(k, 0)].is_finite());
+                }
+            }
+        }
     }
 }

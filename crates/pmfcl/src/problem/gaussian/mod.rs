@@ -4,31 +4,40 @@
 //! is exact after a removal; a class that appears later is a column of zeros before.
 
 pub mod calibrate;
+pub mod class_covariance;
 mod discriminants;
 mod scatter;
 
 pub use discriminants::Discriminants;
 
+use calibrate::{Choice, Measured};
+use class_covariance::ClassModel;
+
+use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 use std::sync::{Arc, OnceLock};
 
 use super::pass::{Block, Partial, Pass, Passes, RowWork};
 use super::prior::apart;
-use super::response::{ClassRule, Response};
-use super::squared::Indicators;
+use super::response::{
+    ClassRule, Densities, NearestClass, Novelty, Response, RowDistance, RowTemperature,
+};
+use super::sample::RowSample;
+use super::squared::{Indicators, expected};
 use super::task::{Exactness, LeastLoss, TaskSummary};
 use super::{
     AssessInput, Assessment, CalibrationTable, ClassList, Description, Draft, Method, Outputs,
-    Past, Problem, SolveInput, Solved, TaskContext, classes_with, no_such_option, wrong_pass,
+    Past, Pool, Problem, Scored, SolveInput, Solved, TaskContext, classes_with, no_such_option,
+    wrong_pass,
 };
+use crate::basis::Design;
 use crate::error::{Error, Result};
-use crate::labels::Classes;
-use crate::rows::{Targets, TaskRows};
+use crate::labels::{Classes, order};
+use crate::rows::{Rows, Targets};
 use crate::settings::{Settings, finite, unknown};
 use crate::solve::{Outcome, Penalty, Solution};
-use crate::summary::Summary;
-use calibrate::{GRID, Score, Scoring};
+use crate::summary::{Accumulator, Summarizer, Summary, pool};
 
 /// Discriminants that agree to this share are the same, computed in another order.
 const SAME: f64 = 1e-7;
@@ -47,14 +56,16 @@ pub struct Gaussian {
     pub classes: ClassList,
     /// How the covariance is shrunk.
     pub shrinkage: Shrinkage,
-    /// What discriminants are divided by before they become probabilities.
-    pub temperature: Temperature,
+    /// Whether classes share one covariance.
+    pub covariance: Covariance,
+    /// How discriminants become probabilities.
+    pub calibrate: Calibrate,
 }
 
 /// How far the pooled covariance is drawn toward its target; see [`Discriminants`].
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub enum Shrinkage {
-    /// Toward the diagonal, by as much as the correlations are expected to be noise.
+    /// Toward the diagonal, by as much as cross-validation of the class indicators chooses.
     #[default]
     Auto,
     /// `(1 − s) S + s diag(S)`: does not depend on the features' units.
@@ -111,39 +122,77 @@ impl FromStr for Shrinkage {
     }
 }
 
-/// What gaussian discriminants are divided by before they become probabilities.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Temperature {
-    /// A given one. 1, the default, is the textbook's; probabilities are then exact under any order.
-    Fixed(f64),
-    /// Measured on the rows of every task before they are learned; depends on the order of tasks. See [`calibrate`].
-    Auto,
+/// Whether classes share one covariance.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Covariance {
+    /// One for all classes: linear discriminants.
+    #[default]
+    Tied,
+    /// One for each class, drawn toward the shared one: quadratic discriminants. See [`class_covariance`].
+    Class,
 }
 
-impl Default for Temperature {
-    fn default() -> Self {
-        Self::Fixed(1.0)
+impl fmt::Display for Covariance {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if *self == Self::Class { "class" } else { "tied" })
     }
 }
 
-impl fmt::Display for Temperature {
+impl FromStr for Covariance {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        match text {
+            "tied" => Ok(Self::Tied),
+            "class" => Ok(Self::Class),
+            _ => unknown(text, "tied, class"),
+        }
+    }
+}
+
+/// How gaussian discriminants become probabilities.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub enum Calibrate {
+    /// At a temperature for each row, measured on a sample of the rows of every task by leave-one-out; depends on the order of
+    /// tasks. See [`calibrate`].
+    #[default]
+    On,
+    /// At temperature 1, the textbook's: probabilities are then exact under any order.
+    Off,
+    /// At this temperature.
+    Fixed(f64),
+}
+
+impl fmt::Display for Calibrate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Auto => f.write_str("auto"),
+            Self::On => f.write_str("on"),
+            Self::Off => f.write_str("off"),
             Self::Fixed(t) => t.fmt(f),
         }
     }
 }
 
-impl FromStr for Temperature {
+impl FromStr for Calibrate {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
         match (text, finite(text)) {
-            ("auto", _) => Ok(Self::Auto),
-            (_, Some(t)) => Ok(Self::Fixed(t)),
-            _ => unknown(text, "auto, a number above 0"),
+            ("on", _) => Ok(Self::On),
+            ("off", _) => Ok(Self::Off),
+            (_, Some(t)) if t > 0.0 => Ok(Self::Fixed(t)),
+            _ => unknown(text, "on, off, a temperature above 0"),
         }
+    }
+}
+
+/// The setting that earlier versions called `temperature`: `auto` or a number, 1 by default.
+fn of_temperature(text: &str) -> Result<Calibrate> {
+    match (text, finite(text)) {
+        ("auto", _) => Ok(Calibrate::On),
+        ("1", _) => Ok(Calibrate::Off),
+        (_, Some(t)) => Ok(Calibrate::Fixed(t)),
+        _ => unknown(text, "auto, a number above 0"),
     }
 }
 
@@ -192,47 +241,74 @@ impl Gaussian {
         Ok(solved.discriminants.get_or_init(|| fitted))
     }
 
-    /// Log-losses of the rows of a task at several temperatures, each half under the model of the past and the other half.
-    fn calibrated(
+    /// How the model makes probabilities, given the calibration tables of the tasks.
+    fn rule(
         &self,
-        context: &TaskContext<'_>,
-        past: &Past,
-        halves: &[TaskSummary],
-        whole: &TaskSummary,
-        passes: &mut dyn Passes,
-    ) -> Result<Option<CalibrationTable>> {
-        let [first, second] = halves else { return Ok(None) };
-        if first.head.samples <= 0.0 || second.head.samples <= 0.0 {
-            return Ok(None);
+        model: &Discriminants,
+        pool: &Pool,
+        effective: f64,
+        tables: &[&CalibrationTable],
+    ) -> Result<ClassRule> {
+        let of_classes = self.covariance == Covariance::Class;
+        let measured = calibrate::choose(tables, pool.samples, of_classes)
+            .filter(|_| self.calibrate == Calibrate::On);
+        let temperature = self.plain_temperature(tables);
+        Ok(match (of_classes, measured) {
+            (false, Some(choice)) => row_temperature(model, choice, pool.samples),
+            (false, None) => ClassRule::Softmax { temperature },
+            (true, measured) => {
+                let (shape, pull) = (f64::INFINITY, class_covariance::PLAIN);
+                let choice = measured.unwrap_or(Choice { temperature, shape, pull });
+                let classes = ClassModel::new(model, &pool.scatters, effective, choice.pull)?;
+                ClassRule::ClassCovariance(Arc::new(Densities {
+                    temperature: choice.temperature,
+                    shape: choice.shape,
+                    floor: calibrate::floor(pool.samples),
+                    usual: model.effective_features(),
+                    classes: classes.densities(),
+                }))
+            }
+        })
+    }
+
+    /// The scatters of a pool and the samples they stand for, where classes have covariances of their own.
+    fn scatters<'a>(&self, pool: &'a Pool, effective: f64) -> Option<(&'a [Summary], f64)> {
+        (self.covariance == Covariance::Class).then_some((&pool.scatters[..], effective))
+    }
+
+    /// The temperature of all rows where none was measured by leave-one-out.
+    fn plain_temperature(&self, tables: &[&CalibrationTable]) -> f64 {
+        match self.calibrate {
+            Calibrate::Off => 1.0,
+            Calibrate::Fixed(t) => t,
+            Calibrate::On => calibrate::choose_old(tables),
         }
-        let classes = context.outputs.classes().cloned().unwrap_or_default().with(&whole.classes);
-        let (m, p) = (context.design.width(), classes.len());
-        let arrival = context.settings.prefer.arrival(whole.head.samples, past.weight);
-        let known = |half: &TaskSummary| {
-            let half = half.clone().aligned(&classes)?;
-            let own = half.widened(m, p)?.into_owned();
-            let (Some(pool), Some((share, fade))) = (&past.pool, arrival) else {
-                return self.fitted(&own, own.n());
-            };
-            let before = super::widened(&pool.quadratic, m, p)?.scale(fade)?;
-            let samples = pool.samples + own.n();
-            self.fitted(&before.merge(&own.scale(share / whole.head.samples)?)?, samples)
-        };
-        let shares = whole.clone().aligned(&classes)?.quadratic.target_mean();
-        let names = classes.by_place().to_vec();
-        let scoring = Scoring::new([&known(first)?, &known(second)?], names, shares);
-        let sums = passes.run(&Pass::Score(Box::new(scoring)))?.sums;
-        let scored = sums[GRID];
-        let mean = |sum: &f64| if scored > 0.0 { sum / scored } else { 0.0 };
-        let losses = sums[..GRID].iter().map(mean).collect();
-        Ok(Some(CalibrationTable { samples: whole.head.samples, losses }))
+    }
+}
+
+fn row_temperature(model: &Discriminants, choice: calibrate::Choice, samples: f64) -> ClassRule {
+    ClassRule::RowTemperature(Arc::new(RowTemperature {
+        temperature: choice.temperature,
+        shape: choice.shape,
+        floor: calibrate::floor(samples),
+        present: model.priors().iter().map(|share| *share > 0.0).collect(),
+        nearest: choice.shape.is_finite().then(|| nearest_class(model)),
+    }))
+}
+
+fn nearest_class(model: &Discriminants) -> NearestClass {
+    NearestClass {
+        usual: model.effective_features(),
+        log_shares: model.priors().iter().map(|share| share.ln()).collect(),
+        centre: model.centre().to_vec(),
+        whitening: model.whitening(),
     }
 }
 
 impl Method for Gaussian {
     fn check(&self, settings: &Settings) -> Result<()> {
         self.shrinkage.check()?;
-        if let Temperature::Fixed(t) = self.temperature
+        if let Calibrate::Fixed(t) = self.calibrate
             && !(t > 0.0 && t.is_finite())
         {
             return Err(Error::Range {
@@ -255,21 +331,33 @@ impl Method for Gaussian {
     }
 
     fn outputs_with(&self, known: &Outputs, task: &TaskSummary) -> Result<Outputs> {
+        if self.covariance == Covariance::Class && task.scatters.is_empty() {
+            return Err(Error::Unsupported {
+                operation: "learning this summary",
+                reason:
+                    "it has no covariances of single classes; give the rows, or use covariance tied"
+                        .to_owned(),
+            });
+        }
         classes_with(&self.classes, known, task)
+    }
+
+    fn check_order_free(&self) -> Result<()> {
+        if self.covariance == Covariance::Class {
+            return Err(Error::Unsupported {
+                operation: "class covariances between clients",
+                reason: "updates hold the shared covariance alone; use covariance tied".to_owned(),
+            });
+        }
+        Ok(())
+    }
+
+    fn scores_are_measured(&self) -> bool {
+        self.covariance == Covariance::Class
     }
 
     fn columns(&self, outputs: &Outputs) -> usize {
         outputs.classes().map_or(0, Classes::len)
-    }
-
-    fn check_order_free(&self) -> Result<()> {
-        if self.temperature == Temperature::Auto {
-            return Err(Error::Unsupported {
-                operation: "an automatic temperature between clients",
-                reason: "it depends on the order of tasks; fix it".to_owned(),
-            });
-        }
-        Ok(())
     }
 
     fn check_boundable(&self) -> Result<()> {
@@ -291,7 +379,8 @@ impl Method for Gaussian {
     fn options(&self) -> Vec<(&'static str, String)> {
         vec![
             ("shrinkage", self.shrinkage.to_string()),
-            ("temperature", self.temperature.to_string()),
+            ("covariance", self.covariance.to_string()),
+            ("calibrate", self.calibrate.to_string()),
         ]
     }
 
@@ -299,57 +388,42 @@ impl Method for Gaussian {
         let mut changed = self.clone();
         match name {
             "shrinkage" => changed.shrinkage = value.parse()?,
-            "temperature" => changed.temperature = value.parse()?,
-            _ => return Err(no_such_option("gaussian", name, "shrinkage, temperature")),
+            "covariance" => changed.covariance = value.parse()?,
+            "calibrate" => changed.calibrate = value.parse()?,
+            "temperature" => changed.calibrate = of_temperature(value)?,
+            _ => return Err(no_such_option("gaussian", name, "shrinkage, covariance, calibrate")),
         }
         Ok(Problem::Gaussian(changed))
     }
 
     fn first_pass(&self) -> Pass {
-        Pass::Summarize { halves: self.temperature == Temperature::Auto }
-    }
-
-    fn looks_again(&self) -> bool {
-        self.temperature == Temperature::Auto
-    }
-
-    fn needs_past(&self) -> bool {
-        self.temperature == Temperature::Auto
+        Pass::Summarize { sample: self.calibrate == Calibrate::On }
     }
 
     fn fit(
         &self,
-        context: &TaskContext<'_>,
-        past: &Past,
-        first: Partial,
-        passes: &mut dyn Passes,
+        _: &TaskContext<'_>,
+        _: &Past,
+        mut first: Partial,
+        _: &mut dyn Passes,
     ) -> Result<Draft> {
-        let halves = first.tasks;
-        let mut whole = match &halves[..] {
-            [a, b] => a.merge(b)?,
-            [one] => one.clone(),
-            _ => return Err(Error::Empty { what: "the task" }),
-        };
-        if self.temperature == Temperature::Auto {
-            let table = self.calibrated(context, past, &halves, &whole, passes)?;
-            whole.head.calibration = table;
-        }
+        let sample = first.sample.take();
+        let mut whole = first.into_task()?;
         // The least loss depends on the covariance of the model; what is kept is that of least squares on the indicators.
         whole.head.least = LeastLoss::Exact(whole.quadratic.min_loss());
-        Ok(whole.into())
+        Ok(Draft { sample, ..Draft::from(whole) })
     }
 
     fn worker(&self, context: &TaskContext<'_>, pass: &Pass) -> Result<Box<dyn RowWork>> {
         match pass {
-            Pass::Summarize { halves: false } => Ok(Box::new(Indicators::new(context))),
-            Pass::Summarize { halves: true } => Ok(Box::new(Halves {
-                width: context.design.width(),
-                parts: [Indicators::new(context), Indicators::new(context)],
-            })),
-            Pass::Score(scoring) => {
-                let sums = vec![0.0; GRID + 1];
-                Ok(Box::new(Score { scoring: (**scoring).clone(), sums }))
+            Pass::Summarize { sample } if self.covariance == Covariance::Class => {
+                Ok(Box::new(ClassRows::new(context, *sample)))
             }
+            Pass::Summarize { sample: false } => Ok(Box::new(Indicators::new(context))),
+            Pass::Summarize { sample: true } => Ok(Box::new(Sampled {
+                indicators: Indicators::new(context),
+                sample: RowSample::new(context.design.inputs(), Vec::new()),
+            })),
             _ => wrong_pass("gaussian"),
         }
     }
@@ -362,21 +436,80 @@ impl Method for Gaussian {
             outcome: Outcome::Unique,
             penalty: Penalty::NONE,
         };
-        let present = fitted.priors().iter().map(|prior| *prior > 0.0).collect();
-        let response = self.response(present, &input.tables);
-        Ok(Solved { solution, response, discriminants: OnceLock::from(Arc::new(fitted)) })
+        let mut measured = Vec::with_capacity(input.waiting.len());
+        let (design, samples) = (input.context.design, input.pool.samples);
+        if let Some(classes) = input.context.outputs.classes() {
+            let scatters = self.scatters(input.pool, input.effective);
+            let under = Measured { model: &fitted, design, classes, pooled: samples, scatters };
+            for (task, scored) in &input.waiting {
+                measured.push((*task, under.table(scored)?));
+            }
+            let fresh = measured.iter().map(|(_, table)| table);
+            let tables: Vec<_> = input.tables.iter().copied().chain(fresh).collect();
+            if let Some(choice) = calibrate::choose(&tables, samples, scatters.is_some()) {
+                for ((_, table), (_, scored)) in measured.iter_mut().zip(&input.waiting) {
+                    under.evaluate(scored, choice, table)?;
+                }
+            }
+        }
+        let present: Vec<bool> = fitted.priors().iter().map(|prior| *prior > 0.0).collect();
+        let tables: Vec<&CalibrationTable> =
+            input.tables.iter().copied().chain(measured.iter().map(|(_, table)| table)).collect();
+        let rule = self.rule(&fitted, input.pool, input.effective, &tables)?;
+        let calibrated = Response::Classes { rule, present: present.clone(), first_is_zero: false };
+        let mut solved = Solved::new(solution, self.response(present));
+        solved.calibrated = OnceLock::from(calibrated);
+        solved.tables = measured;
+        solved.discriminants = OnceLock::from(Arc::new(fitted));
+        Ok(solved)
     }
 
-    fn response(&self, present: Vec<bool>, tables: &[&CalibrationTable]) -> Response {
-        let temperature = match self.temperature {
-            Temperature::Fixed(t) => t,
-            Temperature::Auto => calibrate::best(tables.iter().copied()),
-        };
-        Response::Classes {
-            rule: ClassRule::Softmax { temperature },
-            present,
-            first_is_zero: false,
+    fn response(&self, present: Vec<bool>) -> Response {
+        let rule = ClassRule::Softmax { temperature: 1.0 };
+        Response::Classes { rule, present, first_is_zero: false }
+    }
+
+    fn calibrated(
+        &self,
+        input: &AssessInput<'_>,
+        tables: &[&CalibrationTable],
+    ) -> Result<Response> {
+        let mut response = input.solved.response.clone();
+        let measured = self.calibrate == Calibrate::On && calibrate::any(tables)
+            || self.covariance == Covariance::Class;
+        if let Response::Classes { rule, .. } = &mut response {
+            *rule = if measured {
+                self.rule(self.of(input)?, input.pool, input.effective, tables)?
+            } else {
+                ClassRule::Softmax { temperature: self.plain_temperature(tables) }
+            };
         }
+        Ok(response)
+    }
+
+    fn measure(&self, input: &AssessInput<'_>, rows: &Scored<'_>) -> Result<CalibrationTable> {
+        let classes = input.context.outputs.classes().ok_or(Error::NotLearned)?;
+        let (design, pooled) = (input.context.design, input.pool.samples);
+        let scatters = self.scatters(input.pool, input.effective);
+        let under = Measured { model: self.of(input)?, design, classes, pooled, scatters };
+        let mut table = under.table(rows)?;
+        if let Some(choice) = calibrate::choose(&[&table], pooled, scatters.is_some()) {
+            under.evaluate(rows, choice, &mut table)?;
+        }
+        Ok(table)
+    }
+
+    fn novelty(
+        &self,
+        input: &AssessInput<'_>,
+        tables: &[&CalibrationTable],
+    ) -> Result<Option<Novelty>> {
+        let model = self.of(input)?;
+        let distance = match self.rule(model, input.pool, input.effective, tables)? {
+            ClassRule::ClassCovariance(densities) => RowDistance::Classes(densities),
+            _ => RowDistance::Shared(nearest_class(model)),
+        };
+        Ok(Some(Novelty { distance, learned: calibrate::distances(tables) }))
     }
 
     fn assess(
@@ -398,10 +531,19 @@ impl Method for Gaussian {
 
     fn facts(&self, input: &AssessInput<'_>) -> Result<Vec<(&'static str, f64)>> {
         let mut facts = vec![("shrinkage", self.of(input)?.shrinkage())];
-        if let Response::Classes { rule: ClassRule::Softmax { temperature }, .. } =
-            &input.solved.response
-        {
-            facts.push(("temperature", *temperature));
+        match input.solved.calibrated.get() {
+            Some(Response::Classes { rule: ClassRule::Softmax { temperature }, .. }) => {
+                facts.push(("temperature", *temperature));
+            }
+            Some(Response::Classes { rule: ClassRule::RowTemperature(rule), .. }) => {
+                facts.push(("temperature", rule.temperature));
+                facts.extend(rule.shape.is_finite().then_some(("temperature_shape", rule.shape)));
+            }
+            Some(Response::Classes { rule: ClassRule::ClassCovariance(rule), .. }) => {
+                facts.push(("temperature", rule.temperature));
+                facts.extend(rule.shape.is_finite().then_some(("temperature_shape", rule.shape)));
+            }
+            _ => {}
         }
         Ok(facts)
     }
@@ -436,54 +578,168 @@ impl Method for Gaussian {
     }
 }
 
-/// Summarizes the two halves of a task apart.
-struct Halves {
-    width: usize,
-    parts: [Indicators; 2],
+/// Most bytes of the covariances of single classes of one task: 2 GB.
+const MOST_SCATTERS: usize = 2_000_000_000;
+
+/// Refuses covariances of so many classes that take more memory than allowed.
+fn check_scatters(m: usize, classes: usize) -> Result<()> {
+    let bytes = classes.saturating_mul(8 * m * (m + 1) / 2);
+    if bytes <= MOST_SCATTERS {
+        return Ok(());
+    }
+    Err(Error::Unsupported {
+        operation: "a covariance for each class",
+        reason: format!(
+            "{classes} classes of {m} columns take {:.1} GB for each task, and at most {:.1} GB are used; use covariance tied, \
+             or a smaller basis",
+            bytes as f64 / 1e9,
+            MOST_SCATTERS as f64 / 1e9
+        ),
+    })
 }
 
-impl RowWork for Halves {
-    fn add(&mut self, block: Block<'_>) -> Result<()> {
-        let (rows, d) = (block.rows, block.rows.x.width());
-        let Targets::Classes { codes, names } = rows.y else {
-            return Err(super::squared::expected("labels", "classes"));
-        };
-        self.parts[0].check_classes(codes, names).map_err(|e| e.shifted(block.first))?;
-        let mut x = [Vec::new(), Vec::new()];
-        let mut own = [Vec::new(), Vec::new()];
-        let mut weights = [Vec::new(), Vec::new()];
-        for (i, row) in block.cells.chunks_exact(self.width).enumerate() {
-            let half = calibrate::half(row);
-            x[half].extend((0..d).map(|j| rows.x.get(i, j)));
-            own[half].push(codes[i]);
-            weights[half].extend(rows.weights.map(|w| w[i]));
+/// Summarizes the rows of each class on their own.
+struct ClassRows {
+    context: Indicators,
+    design: Design,
+    accumulator: Accumulator,
+    threads: usize,
+    classes: BTreeMap<String, Summarizer>,
+    taken: u64,
+    sample: Option<RowSample>,
+}
+
+impl ClassRows {
+    fn new(context: &TaskContext<'_>, sample: bool) -> Self {
+        Self {
+            context: Indicators::new(context),
+            design: context.design.clone(),
+            accumulator: context.settings.accumulator,
+            threads: context.settings.threads,
+            classes: BTreeMap::new(),
+            taken: 0,
+            sample: sample.then(|| RowSample::new(context.design.inputs(), Vec::new())),
         }
-        for half in 0..2 {
-            if own[half].is_empty() {
+    }
+
+    /// The summarizer of a class; refused where all classes together take more memory than allowed.
+    fn of_class(&mut self, name: &str) -> Result<&mut Summarizer> {
+        if !self.classes.contains_key(name) {
+            check_scatters(self.design.width(), self.classes.len() + 1)?;
+            let summarizer = Summarizer::new(self.design.clone(), 1, self.accumulator)?;
+            self.classes.insert(name.to_owned(), summarizer.threads(self.threads));
+        }
+        Ok(self.classes.get_mut(name).expect("inserted above"))
+    }
+}
+
+impl RowWork for ClassRows {
+    fn wants_design_rows(&self) -> bool {
+        false
+    }
+
+    fn name_new_inputs(&mut self, names: &[String]) {
+        if let Some(sample) = &mut self.sample {
+            *sample = RowSample::new(sample.width(), names.to_vec());
+        }
+    }
+
+    fn add(&mut self, block: Block<'_>) -> Result<()> {
+        let rows = block.rows;
+        let Targets::Classes { codes, names } = rows.y else {
+            return Err(expected("labels", "classes"));
+        };
+        self.context.check_classes(codes, names).map_err(|e| e.shifted(self.taken))?;
+        if let Some((row, column, value)) = rows.x.first_not_finite() {
+            let row = self.taken + row as u64;
+            return Err(Error::NotFinite { what: "feature", row, column, value });
+        }
+        if let Some(sample) = &mut self.sample {
+            sample.add(&rows);
+        }
+        let width = rows.x.width();
+        for (code, name) in names.iter().enumerate() {
+            let own: Vec<usize> = (0..codes.len()).filter(|&i| codes[i] as usize == code).collect();
+            if own.is_empty() {
                 continue;
             }
-            let weights = rows.weights.is_some().then_some(&weights[half][..]);
-            let y = Targets::Classes { codes: &own[half], names };
-            let x = crate::rows::Rows::new(&x[half], d)?;
-            self.parts[half].add(TaskRows { x, y, weights })?;
+            let mut cells = Vec::with_capacity(own.len() * width);
+            for &i in &own {
+                match rows.x.as_f64(i, i + 1) {
+                    Some(row) => cells.extend_from_slice(row),
+                    None => cells.extend((0..width).map(|j| rows.x.get(i, j))),
+                }
+            }
+            let weights = rows.weights.map(|w| own.iter().map(|&i| w[i]).collect::<Vec<_>>());
+            let (ones, taken) = (vec![1.0; own.len()], self.taken);
+            let (x, y) = (Rows::new(&cells, width)?, Rows::new(&ones, 1)?);
+            let added = self.of_class(name)?.add(x, y, weights.as_deref());
+            added.map_err(|e| e.shifted(taken))?;
         }
+        self.taken += rows.len() as u64;
         Ok(())
     }
 
     fn finish(self: Box<Self>) -> Result<Partial> {
-        let width = self.width;
-        let [a, b] = self.parts;
-        // A half without rows has the classes of the other, so that parts of a task merge half by half.
-        let none = |other: &TaskSummary| {
-            let empty = Summary::empty(width, other.classes.len());
-            TaskSummary::exact_classes(empty, other.classes.clone(), Some(0))
-        };
-        let tasks = match (a.finish()?, b.finish()?) {
-            (Some(a), Some(b)) => vec![a, b],
-            (Some(a), None) => vec![a.clone(), none(&a)],
-            (None, Some(b)) => vec![none(&b), b],
-            (None, None) => return Err(Error::Empty { what: "the task" }),
-        };
-        Ok(Partial { tasks, ..Partial::default() })
+        let mut all = Vec::new();
+        for (name, summarizer) in self.classes {
+            let scatter = summarizer.finish()?;
+            if scatter.n() > 0.0 {
+                all.push((name, scatter));
+            }
+        }
+        if all.is_empty() {
+            return Err(Error::Empty { what: "the task" });
+        }
+        all.sort_by(|(a, _), (b, _)| order(a, b));
+        let (classes, scatters): (Vec<String>, Vec<Summary>) = all.into_iter().unzip();
+        // The target of a class is 1 in its rows and 0 in all others.
+        let wide = scatters.iter().enumerate();
+        let wide = wide.map(|(k, s)| s.rearrange_targets(&[k], classes.len()));
+        let wide = wide.collect::<Result<Vec<_>>>()?;
+        let quadratic =
+            pool(self.design.width(), classes.len(), wide.iter().map(|summary| (summary, 1.0)))?;
+        let mut task = TaskSummary::exact_classes(quadratic, classes, Some(self.taken));
+        task.scatters = scatters;
+        Ok(Partial { tasks: vec![task], sample: self.sample, ..Partial::default() })
+    }
+}
+
+/// Summarizes rows and keeps a sample of them.
+struct Sampled {
+    indicators: Indicators,
+    sample: RowSample,
+}
+
+impl RowWork for Sampled {
+    fn wants_design_rows(&self) -> bool {
+        false
+    }
+
+    fn name_new_inputs(&mut self, names: &[String]) {
+        self.sample = RowSample::new(self.sample.width(), names.to_vec());
+    }
+
+    fn add(&mut self, block: Block<'_>) -> Result<()> {
+        self.indicators.add(block.rows)?;
+        self.sample.add(&block.rows);
+        Ok(())
+    }
+
+    fn finish(self: Box<Self>) -> Result<Partial> {
+        let partial = RowWork::finish(Box::new(self.indicators))?;
+        Ok(Partial { sample: Some(self.sample), ..partial })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn covariances_that_do_not_fit_are_refused_with_their_size() {
+        check_scatters(785, 10).unwrap();
+        let refused = check_scatters(5001, 100).unwrap_err().to_string();
+        assert!(refused.contains("100 classes of 5001 columns take 10.0 GB"), "{refused}");
     }
 }

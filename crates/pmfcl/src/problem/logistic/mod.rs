@@ -50,7 +50,7 @@ pub use one_task::OneTask;
 pub use passes::LogisticPass;
 pub use task::Objective;
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use super::pass::{Partial, Pass, Passes, RowWork};
 use super::prior::{self, Prior};
@@ -59,8 +59,8 @@ use super::row_wise::Look;
 use super::squared::bound_of;
 use super::task::{Exactness, FitOutcome, LeastLoss, TaskHead, TaskSummary};
 use super::{
-    AssessInput, Assessment, CalibrationTable, ClassList, Description, Draft, Method, Outputs,
-    Past, Problem, SolveInput, Solved, TaskContext, classes_with, no_such_option, wrong_pass,
+    AssessInput, Assessment, ClassList, Description, Draft, Method, Outputs, Past, Problem,
+    SolveInput, Solved, TaskContext, classes_with, no_such_option, wrong_pass,
 };
 use crate::error::{Error, Result};
 use crate::labels::Classes;
@@ -195,7 +195,10 @@ impl Logistic {
         let moments = look.moments.as_ref().ok_or(Error::Empty { what: "the task" })?;
         let mut rows = Adapter(passes);
         if self.scheme == Scheme::OneShot {
-            let penalty = Prior::new(context.settings, design, moments).alone(n);
+            let prior = Prior::new(context.settings, design, moments);
+            // With rows of every class the intercept is finite by itself, and a single task is the joint fit.
+            let complete = look.head.counts.iter().filter(|n| **n > 0.0).count() == classes.len();
+            let penalty = if complete { prior.penalty(n, n) } else { prior.alone(n) };
             let objective = Objective { scale: 1.0, past: None, penalty: &penalty };
             let mut task =
                 PenalizedTask::new(&mut rows, classes.clone(), design.width(), &objective)?;
@@ -351,11 +354,12 @@ impl Method for Logistic {
             head,
             quadratic,
             moments,
+            scatters: Vec::new(),
             classes: classes.to_vec(),
             new_inputs: Vec::new(),
         };
         let built_on = (self.scheme == Scheme::Sequential).then_some(past.generation);
-        Ok(Draft { summary, settled: None, built_on })
+        Ok(Draft { built_on, ..Draft::from(summary) })
     }
 
     fn worker(&self, context: &TaskContext<'_>, pass: &Pass) -> Result<Box<dyn RowWork>> {
@@ -373,14 +377,14 @@ impl Method for Logistic {
         let prior = prior::of_pool(&input.context, pool)?;
         let solution = prior.solve(&pool.quadratic, pool.samples)?;
         let binary = pool.quadratic.targets() == 1;
-        let mut response = self.response(Vec::new(), &input.tables);
+        let mut response = self.response(Vec::new());
         if let Response::Classes { first_is_zero, .. } = &mut response {
             *first_is_zero = binary;
         }
-        Ok(Solved { solution, response, discriminants: OnceLock::new() })
+        Ok(Solved::new(solution, response))
     }
 
-    fn response(&self, present: Vec<bool>, _: &[&CalibrationTable]) -> Response {
+    fn response(&self, present: Vec<bool>) -> Response {
         // Two classes share one column.
         let first_is_zero = present.len() == 1;
         Response::Classes {

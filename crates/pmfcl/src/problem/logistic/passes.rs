@@ -286,7 +286,7 @@ impl Data<'_> {
             Curvature::Fisher { .. } => sums.extend(self.column_squares(&weights)),
             _ => tasks.push(TaskSummary::exact(self.factor(&weights)?, None)),
         }
-        Ok(Partial { tasks, sums, range: None })
+        Ok(Partial { tasks, sums, ..Partial::default() })
     }
 
     /// `w_i c_i` of every row.
