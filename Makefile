@@ -53,8 +53,9 @@ doc-test:
 docs:
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --all-features --no-deps --quiet
 
-python-lint: $(VENV)/ruff
+python-lint: $(VENV)/ruff $(VENV)/python
 	$(VENV)/bin/ruff format --check $(PYTHONS) && $(VENV)/bin/ruff check $(PYTHONS)
+	$(VENV)/bin/python -m mypy
 
 # The wheel as users install it, except for its profile: what the Rust tests have compiled is not compiled again.
 python-test: $(VENV)/python $(VENV)/onnx

@@ -8,6 +8,7 @@
 //!
 //! Every change is checked before anything is changed: after an error the learner is unchanged.
 
+mod append;
 mod growth;
 mod hindsight;
 mod lazy;
@@ -64,6 +65,16 @@ pub struct Learner {
     edits: u64,
     pooled: Lazy<Arc<Pool>>,
     solved: Lazy<Solved>,
+}
+
+/// A fitted task that goes with what was learned before.
+struct Accepted {
+    /// Classes in the places of `outputs`.
+    summary: TaskSummary,
+    /// The outputs with those of the task.
+    outputs: Outputs,
+    /// The problem, where the task has settled something of it.
+    settled: Option<Problem>,
 }
 
 impl Learner {
@@ -466,8 +477,24 @@ impl Learner {
         draft: impl Into<Draft>,
         weight: f64,
     ) -> Result<()> {
-        let Draft { summary, settled, built_on } = draft.into();
+        let draft = draft.into();
         self.check_new(name, weight)?;
+        if self.settings.prefer.arrival(draft.summary.head.samples, weight).is_none() {
+            return Err(chosen_weights());
+        }
+        let accepted = self.accept(design, draft)?;
+        // Nothing can fail from here on.
+        let summary = self.take_in(accepted, design);
+        self.index.insert(name.to_owned(), self.records.len());
+        self.records.push(TaskRecord::of(name, weight, &summary));
+        self.remember(Arc::new(summary));
+        self.generation += 1;
+        Ok(())
+    }
+
+    /// Checks that a fitted task goes with what was learned before; nothing is changed.
+    fn accept(&self, design: &Design, draft: Draft) -> Result<Accepted> {
+        let Draft { summary, settled, built_on } = draft;
         if built_on.is_some_and(|generation| generation != self.generation) {
             return Err(Error::Unsupported {
                 operation: "inserting this task",
@@ -475,7 +502,7 @@ impl Learner {
                     .to_owned(),
             });
         }
-        let widened = self.check_design(design)?;
+        self.check_design(design)?;
         if summary.head.samples <= 0.0 || summary.quadratic.n() <= 0.0 {
             return Err(Error::Empty { what: "the task" });
         }
@@ -484,9 +511,6 @@ impl Learner {
         }
         if summary.quadratic.width() != design.width() {
             return Err(shape("the summary", "columns", design.width(), summary.quadratic.width()));
-        }
-        if self.settings.prefer.arrival(summary.head.samples, weight).is_none() {
-            return Err(chosen_weights());
         }
         let problem = settled.as_ref().unwrap_or(&self.problem);
         if problem.exactness() != Exactness::Exact && summary.head.exactness == Exactness::Exact {
@@ -506,20 +530,22 @@ impl Learner {
         if summary.quadratic.targets() > columns {
             return Err(shape("the task", "targets", columns, summary.quadratic.targets()));
         }
-        // Nothing can fail from here on.
+        self.settings.ridge.check_targets(columns)?;
+        Ok(Accepted { summary, outputs, settled })
+    }
+
+    /// Takes over what a task has settled: problem, outputs and design. Its summary is for the caller to keep.
+    fn take_in(&mut self, accepted: Accepted, design: &Design) -> TaskSummary {
+        let Accepted { summary, outputs, settled } = accepted;
         if let Some(problem) = settled {
             self.problem = problem;
         }
         self.settle();
         self.outputs = outputs;
-        if widened || self.design.is_none() {
+        if self.design.as_ref() != Some(design) {
             self.design = Some(design.clone());
         }
-        self.index.insert(name.to_owned(), self.records.len());
-        self.records.push(TaskRecord::of(name, weight, &summary));
-        self.remember(Arc::new(summary));
-        self.generation += 1;
-        Ok(())
+        summary
     }
 
     /// Learns a task summarized elsewhere under the learner's design; the first one may bring the design of the linear basis.
@@ -646,12 +672,11 @@ impl Learner {
         Ok(())
     }
 
-    /// Whether `design` is the learner's own with inputs added; an error where it is another.
-    fn check_design(&self, design: &Design) -> Result<bool> {
+    /// Refuses a design that is neither the learner's own nor that with inputs added.
+    fn check_design(&self, design: &Design) -> Result<()> {
         match &self.design {
-            None => Ok(false),
-            Some(own) if own == design => Ok(false),
-            Some(own) if own.extends_to(design) => Ok(true),
+            None => Ok(()),
+            Some(own) if own == design || own.extends_to(design) => Ok(()),
             Some(_) => Err(Error::Mismatch {
                 what: "what the basis was fixed to by its first rows",
                 left: "in the learner".to_owned(),

@@ -121,6 +121,52 @@ impl TaskHead {
     }
 }
 
+impl TaskHead {
+    /// The head of a task with more rows. The least loss is at least the mean of both, which are minima of their own; where the
+    /// quadratic is the loss, the caller knows it exactly.
+    pub(crate) fn joined(&self, part: &Self) -> Self {
+        let samples = self.samples + part.samples;
+        let mean = |a: f64, b: f64| (self.samples * a + part.samples * b) / samples;
+        let mut counts = self.counts.clone();
+        counts.resize(counts.len().max(part.counts.len()), 0.0);
+        counts.iter_mut().zip(&part.counts).for_each(|(count, more)| *count += more);
+        let least = match (self.least, part.least) {
+            (LeastLoss::Unknown, _) | (_, LeastLoss::Unknown) => LeastLoss::Unknown,
+            (LeastLoss::Exact(a), LeastLoss::Exact(b)) => LeastLoss::Exact(mean(a, b)),
+            (
+                LeastLoss::Exact(a) | LeastLoss::Certified(a),
+                LeastLoss::Exact(b) | LeastLoss::Certified(b),
+            ) => LeastLoss::Certified(mean(a, b)),
+        };
+        let outcome = match (self.outcome, part.outcome) {
+            (FitOutcome::Stopped { gap: a }, FitOutcome::Stopped { gap: b }) => {
+                FitOutcome::Stopped { gap: a.max(b) }
+            }
+            (stopped @ FitOutcome::Stopped { .. }, _)
+            | (_, stopped @ FitOutcome::Stopped { .. }) => stopped,
+            (FitOutcome::Separable, FitOutcome::Separable) => FitOutcome::Separable,
+            _ => FitOutcome::Converged,
+        };
+        let exactness = match (self.exactness, part.exactness) {
+            (Exactness::Exact, Exactness::Exact) => Exactness::Exact,
+            (a, b) => Exactness::Bound { guaranteed: a.guaranteed() && b.guaranteed() },
+        };
+        let calibration = match (&self.calibration, &part.calibration) {
+            (Some(a), Some(b)) if a.losses.len() == b.losses.len() => {
+                let samples = a.samples + b.samples;
+                let mean = |(x, y): (&f64, &f64)| (a.samples * x + b.samples * y) / samples;
+                Some(CalibrationTable {
+                    samples,
+                    losses: a.losses.iter().zip(&b.losses).map(mean).collect(),
+                })
+            }
+            (a, b) => a.as_ref().or(b.as_ref()).cloned(),
+        };
+        let rows = self.rows.zip(part.rows).map(|(a, b)| a + b);
+        Self { samples, rows, counts, least, exactness, outcome, calibration, content: None }
+    }
+}
+
 /// What is kept of a task: its loss as a quadratic, and what its problem needs to know of the rows.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TaskSummary {
@@ -192,6 +238,20 @@ impl TaskSummary {
         };
         let head = TaskHead { samples, rows, counts, least, content: None, ..a.head.clone() };
         Ok(Self { head, quadratic, moments, classes, new_inputs })
+    }
+
+    /// With more rows of the same task, over `m` columns and `p` targets; both have their classes in the places of the learner.
+    pub(crate) fn joined(&self, part: &Self, (m, p): (usize, usize)) -> Result<Self> {
+        let quadratic = self.widened(m, p)?.merge(&*part.widened(m, p)?)?;
+        let mut head = self.head.joined(&part.head);
+        if let LeastLoss::Exact(_) = head.least {
+            head.least = LeastLoss::Exact(quadratic.min_loss());
+        }
+        let moments = match (&self.moments, &part.moments) {
+            (Some(x), Some(y)) => Some(x.plus(y, 1.0)),
+            (x, y) => x.as_ref().or(y.as_ref()).cloned(),
+        };
+        Ok(Self { head, quadratic, moments, classes: Vec::new(), new_inputs: Vec::new() })
     }
 
     /// With inputs and classes put where these lists have them.
