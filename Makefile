@@ -59,8 +59,9 @@ docs:
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --all-features --no-deps --quiet
 	$(PYTHON) tests/surface/check.py
 
-python-lint: $(VENV)/ruff
+python-lint: $(VENV)/ruff $(VENV)/python
 	$(VENV)/bin/ruff format --check $(PYTHONS) && $(VENV)/bin/ruff check $(PYTHONS)
+	$(VENV)/bin/python -m mypy
 
 # Everything the Python tests need, fetched while the first crates compile.
 tools: $(VENV)/ruff $(VENV)/typos $(VENV)/python $(VENV)/onnx $(VENV)/browser

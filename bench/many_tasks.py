@@ -21,7 +21,7 @@ def measure(name, model, targets, count, **once):
     for t in range(count):
         if t % tenth == 0:
             times.append(time.perf_counter())
-        model.partial_fit(*tasks[t % len(tasks)], **(once if t == 0 else {}))
+        model.partial_fit(*tasks[t % len(tasks)], task=t, **(once if t == 0 else {}))
     times.append(time.perf_counter())
     each = np.diff(times)[[0, 9]] / tenth * 1e6
     print(
@@ -37,11 +37,11 @@ print(
 )
 for memory in ("compact", "ledger"):
     measure(
-        f"regressor, {memory}", ContinualRegressor(memory=memory, threads=1), lambda rng: rng.normal(size=ROWS), count
+        f"regressor, {memory}", ContinualRegressor(memory=memory, n_jobs=1), lambda rng: rng.normal(size=ROWS), count
     )
     measure(
         f"classifier, {memory}",
-        ContinualClassifier(memory=memory, threads=1),
+        ContinualClassifier(memory=memory, n_jobs=1),
         lambda rng: np.arange(ROWS) % 3,
         count // 10,
     )

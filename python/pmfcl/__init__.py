@@ -9,6 +9,8 @@ training on all rows would have given.
 array([7.])
 """
 
+import os
+
 from . import _core
 from ._classifier import ContinualClassifier
 from ._core import ModelChangedError, Summary, __version__
@@ -29,8 +31,9 @@ __all__ = [
 ]
 
 
-def load(path):
+def load(path: str | os.PathLike[str]) -> ContinualRegressor | ContinualClassifier:
     """The estimator a model file holds, made here or by the command line."""
     model = _core.Model.load(path)
-    kind = ContinualClassifier if model.problem()["predicts_classes"] else ContinualRegressor
-    return kind._of(model, path)
+    if model.problem()["predicts_classes"]:
+        return ContinualClassifier._of(model, path)
+    return ContinualRegressor._of(model, path)

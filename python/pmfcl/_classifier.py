@@ -1,17 +1,21 @@
 """`ContinualClassifier`."""
 
+from collections.abc import Iterable
+from typing import Any, Self
+
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
-from . import _inputs
-from ._continual import Continual, fitted, learned, parameter, setting
-from ._labels import Classes, labels_of
-from ._regressor import kept
+from . import _core, _inputs
+from ._continual import STREAM, Continual, fitted, learned, parameter, setting
+from ._inputs import Weighted, kept
+from ._labels import Classes, Label, labels_of
 
 
-class ContinualClassifier(ClassifierMixin, Continual):
+class ContinualClassifier(ClassifierMixin, Continual):  # type: ignore[misc]  # scikit-learn has no annotations
     """A linear classifier that is updated task by task; classes may appear at any task.
 
     With the losses "gaussian" and "squared" the model is that of joint training on all rows, to rounding, whatever the order of
@@ -22,8 +26,8 @@ class ContinualClassifier(ClassifierMixin, Continual):
     loss : "gaussian", "squared" or "logistic", default "gaussian"
         Linear discriminants; least squares on 0/1 indicators; log-loss (softmax for several classes). Log-loss is not for
         tasks that lack many classes: a warning says so.
-    basis, ridge, standardize, fit_intercept, memory, accumulator, store, prefer, threads :
-        As for `ContinualRegressor`. "gaussian" has a shrinkage in place of the ridge.
+    basis, ridge, standardize, fit_intercept, memory, accumulator, store, preference, n_jobs :
+        As for `ContinualRegressor`, with one ridge for all classes. "gaussian" has a shrinkage in place of the ridge.
     shrinkage : "auto", float or str, default "auto"
         Of the covariance of "gaussian". A number is that of
         `sklearn.discriminant_analysis.LinearDiscriminantAnalysis(solver="lsqr")`; "diagonal:S" and "ridge:S" are others.
@@ -64,26 +68,27 @@ class ContinualClassifier(ClassifierMixin, Continual):
     """
 
     _PREDICTS_CLASSES = True
+    _classes: Classes
 
     def __init__(
         self,
-        loss="gaussian",
-        basis="linear",
-        ridge="auto",
-        standardize=False,
-        fit_intercept=True,
-        memory="ledger",
-        accumulator="auto",
-        store="f64",
-        prefer="samples",
-        shrinkage="auto",
-        curvature="sharp",
-        scheme="one-shot",
-        covariance="tied",
-        calibration="on",
-        certify=True,
-        threads=None,
-    ):
+        loss: str = "gaussian",
+        basis: str = "linear",
+        ridge: Any = "auto",
+        standardize: bool = False,
+        fit_intercept: bool = True,
+        memory: str = "ledger",
+        accumulator: str = "auto",
+        store: str = "f64",
+        preference: str = "samples",
+        shrinkage: Any = "auto",
+        curvature: str = "sharp",
+        scheme: str = "one-shot",
+        covariance: str = "tied",
+        calibration: Any = "on",
+        certify: bool = True,
+        n_jobs: int | None = None,
+    ) -> None:
         self.loss = loss
         self.basis = basis
         self.ridge = ridge
@@ -92,16 +97,16 @@ class ContinualClassifier(ClassifierMixin, Continual):
         self.memory = memory
         self.accumulator = accumulator
         self.store = store
-        self.prefer = prefer
+        self.preference = preference
         self.shrinkage = shrinkage
         self.curvature = curvature
         self.scheme = scheme
         self.covariance = covariance
         self.calibration = calibration
         self.certify = certify
-        self.threads = threads
+        self.n_jobs = n_jobs
 
-    def _options(self):
+    def _options(self) -> dict[str, str]:
         return {
             "shrinkage": shrinkage_setting(self.shrinkage),
             "curvature": setting(self.curvature),
@@ -111,46 +116,63 @@ class ContinualClassifier(ClassifierMixin, Continual):
             "certify": setting(bool(self.certify)),
         }
 
-    def fit(self, X, y, sample_weight=None):
-        """Learns one task from scratch; what was learned before is discarded."""
-        return self._learn(X, y, None, None, sample_weight, None, fresh=True)
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Learns one task, "stream", from scratch; what was learned before is discarded."""
+        return self._learn(X, y, None, sample_weight, None, None, fresh=True)
 
-    def partial_fit(self, X, y, task=None, classes=None, sample_weight=None, weight=None):
-        """Learns one more task.
+    def partial_fit(
+        self,
+        X: Any,
+        y: Any,
+        classes: Any = None,
+        sample_weight: Any = None,
+        *,
+        task: object = None,
+        weight: float | None = None,
+    ) -> Self:
+        """Learns one more task, or adds rows to the current one.
 
         Parameters
         ----------
-        X, y : rows and labels of the task.
-        task : its name; by default the next of "task-1", "task-2", …
-        classes : all classes there will ever be, at the first task. Only "logistic" needs them, where the first task lacks
+        X, y : rows and labels.
+        classes : all classes there will ever be, at the first call. Only "logistic" needs them, where the first task lacks
             some; for the others a class may appear whenever it does.
         sample_weight : weight of each row; a weight of 3 is the row three times, 0 is no row.
+        task : the name of the task these rows are. Without one they are added to the current task, the one learned last,
+            and the memory does not grow; the first is then called "stream".
         weight : weight of the task relative to the others, default 1.
         """
-        return self._learn(X, y, task, classes, sample_weight, weight, fresh=not self.__sklearn_is_fitted__())
+        return self._learn(X, y, classes, sample_weight, task, weight, fresh=not self.__sklearn_is_fitted__())
 
-    def _learn(self, X, y, task, classes, sample_weight, weight, fresh):
+    def _learn(
+        self, X: Any, y: Any, classes: Any, sample_weight: Any, task: object, weight: float | None, fresh: bool
+    ) -> Self:
         names = _inputs.target_names(y)
         X = _inputs.rows(self, X, reset=fresh)
         labels, weights = self._labels(y, X, sample_weight)
-        X, labels, weights = kept(X, labels, weights)
+        X, labels, weighted = kept(X, labels, weights)
         known = self._known_classes(fresh)
         fixed = [] if classes is None else known.add(np.unique(column_or_1d(classes)))
         if not fresh and set(fixed) - set(self._classes.by_name):
             raise ValueError("`classes` names others than at the first task: name all classes at the first call")
         model = self._new_model(self._target_names(names, 1), fixed) if fresh else self._model
-        self._learn_task(model, self._name(task, fresh), X, coded(labels, known), weights, weight)
+        self._learn_task(model, task, X, coded(labels, known), weighted, weight)
         self._model, self._classes = model, known
         return self
 
-    def _known_classes(self, fresh):
+    def _known_classes(self, fresh: bool) -> Classes:
         """A copy of the classes there are."""
         known = Classes()
         known.by_name = {} if fresh else dict(self._classes.by_name)
         return known
 
-    def learn_summary(self, summary, classes, task=None, weight=None):
-        """Learns a task of 0/1 indicators summarized elsewhere; `classes` label its targets. Not for "logistic"."""
+    def learn_summary(
+        self, summary: _core.Summary, classes: Iterable[Label], task: object = None, weight: float | None = None
+    ) -> Self:
+        """Learns a task of 0/1 indicators summarized elsewhere; `classes` label its targets. Not for "logistic".
+
+        Without a name it is added to the current task.
+        """
         fresh = not self.__sklearn_is_fitted__()
         known = self._known_classes(fresh)
         if fresh:
@@ -159,11 +181,12 @@ class ContinualClassifier(ClassifierMixin, Continual):
         else:
             model = self._model
         names = known.add(list(classes))
-        model.learn_summary(self._name(task, fresh), summary, names, self._weight(weight))
+        name = None if self._continues(model, task, weight) else str(STREAM if task is None else task)
+        model.learn_summary(name, summary, names, self._weight(weight))
         self._model, self._classes = model, known
         return self
 
-    def _labels(self, y, X, sample_weight):
+    def _labels(self, y: Any, X: NDArray[Any], sample_weight: Any) -> tuple[NDArray[Any], Weighted]:
         """Labels as one list, and weights with the rows that have any."""
         if y is None:
             raise ValueError(f"This {type(self).__name__} estimator requires y to be passed, but the target y is None.")
@@ -172,29 +195,29 @@ class ContinualClassifier(ClassifierMixin, Continual):
         check_classification_targets(y)
         return y, _inputs.sample_weights(sample_weight, X)
 
-    def _unlearn_rows(self, task, X, y, sample_weight):
+    def _unlearn_rows(self, task: str, X: NDArray[Any], y: Any, sample_weight: Any) -> None:
         labels, weights = self._labels(y, X, sample_weight)
-        X, labels, weights = kept(X, labels, weights)
-        self._model.unlearn_rows(task, X, coded(labels, Classes()), weights)
+        X, labels, weighted = kept(X, labels, weights)
+        self._model.unlearn_rows(task, X, coded(labels, Classes()), weighted)
 
-    def _join(self, theirs, other):
+    def _join(self, theirs: _core.Model, other: Self) -> None:
         known = self._known_classes(fresh=False)
         known.add(list(other._classes.by_name.values()))
         self._model.merge(theirs)
         self._classes = known
 
-    def predict(self, X):
+    def predict(self, X: Any) -> NDArray[Any]:
         """The class of every row."""
         learned(self)
         codes = self._model.predict_codes(_inputs.rows(self, X, reset=False))
         return self._classes.inside(self._model.classes())[codes]
 
-    def predict_proba(self, X):
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Probabilities of every row, in the order of `classes_`. Those of "squared" are not calibrated."""
         learned(self)
         return self._in_order(self._model.probabilities(_inputs.rows(self, X, reset=False)))
 
-    def novelty(self, X):
+    def novelty(self, X: Any) -> NDArray[np.float64]:
         """How novel every row looks, between 0 and 1 ("gaussian"): the share of learned rows that were nearer to a class than it is.
 
         A threshold has a meaning: of rows like those learned, one in a hundred is above 0.99. What is above it may be of none of
@@ -203,7 +226,7 @@ class ContinualClassifier(ClassifierMixin, Continual):
         learned(self)
         return self._model.novelty(_inputs.rows(self, X, reset=False))
 
-    def calibrate(self, X, y, learned_rows=False):
+    def calibrate(self, X: Any, y: Any, learned_rows: bool = False) -> Self:
         """Measures the probabilities of "gaussian" at the present model with these rows. Returns the estimator.
 
         What was measured while tasks were learned depends on their order; this does not. Predicted classes stay as they are, and
@@ -217,28 +240,29 @@ class ContinualClassifier(ClassifierMixin, Continual):
         self.calibration = "on"
         return self
 
-    def predict_log_proba(self, X):
+    def predict_log_proba(self, X: Any) -> NDArray[np.float64]:
         """Logarithms of `predict_proba`."""
         with np.errstate(divide="ignore"):
-            return np.log(self.predict_proba(X))
+            logarithms: NDArray[np.float64] = np.log(self.predict_proba(X))
+        return logarithms
 
-    def decision_function(self, X):
+    def decision_function(self, X: Any) -> NDArray[np.float64]:
         """Scores of every row in the order of `classes_`; of two classes, how far the second is ahead."""
         learned(self)
         scores = self._in_order(self._model.scores(_inputs.rows(self, X, reset=False)))
         return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
 
-    def _in_order(self, columns):
+    def _in_order(self, columns: NDArray[np.float64]) -> NDArray[np.float64]:
         """Columns of the model's classes in the order of `classes_`."""
         order = self._classes.outside(self._model.classes())[1]
         return columns if np.array_equal(order, np.arange(len(order))) else columns[:, order]
 
     @fitted("The labels, sorted.")
-    def classes_(self):
+    def classes_(self) -> NDArray[Any]:
         """Classes."""
         return self._classes.outside(self._model.classes())[0]
 
-    def _layer(self):
+    def _layer(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Intercepts and coefficients of the scores: one row per class; of two classes the second against the first."""
         intercept, coef = self._model.parameters()
         order = self._classes.outside(self._model.classes())[1]
@@ -251,17 +275,17 @@ class ContinualClassifier(ClassifierMixin, Continual):
         return intercept, coef
 
     @fitted("Coefficients of the scores: `(classes, columns)`, `(1, columns)` for two classes.")
-    def coef_(self):
+    def coef_(self) -> NDArray[np.float64]:
         """Coefficients."""
         return self._layer()[1]
 
     @fitted("Intercepts of the scores: one per class, one for two classes; -inf for a class without rows.")
-    def intercept_(self):
+    def intercept_(self) -> NDArray[np.float64]:
         """Intercepts."""
         return self._layer()[0]
 
     @fitted('The shrinkage of the current model ("gaussian").')
-    def shrinkage_(self):
+    def shrinkage_(self) -> float | None:
         """Shrinkage."""
         return self._model.solution().get("shrinkage")
 
@@ -273,12 +297,12 @@ class ContinualClassifier(ClassifierMixin, Continual):
         return self._model.left_out()
 
     @fitted('The temperature of the current model ("gaussian").')
-    def temperature_(self):
+    def temperature_(self) -> float | None:
         """Temperature."""
         return self._model.solution().get("temperature")
 
     @fitted("Samples of each class, by task.")
-    def class_counts_(self):
+    def class_counts_(self) -> dict[str, dict[Label, float]]:
         """Counts."""
         labels = self._classes.by_name
         counts = self._model.class_counts()
@@ -287,13 +311,13 @@ class ContinualClassifier(ClassifierMixin, Continual):
             for task, row in zip(self._model.task_names(), counts, strict=True)
         }
 
-    def set_shrinkage(self, shrinkage):
+    def set_shrinkage(self, shrinkage: Any) -> Self:
         """Another shrinkage in hindsight ("gaussian"), solved from the summaries. Returns the estimator."""
         learned(self)
         self._model.set_option("shrinkage", shrinkage_setting(shrinkage))
         return self
 
-    def _take(self, model):
+    def _take(self, model: _core.Model) -> None:
         super()._take(model)
         self.calibration = parameter(model.problem()["options"].get("calibrate", self.calibration))
         names = model.classes()
@@ -301,20 +325,20 @@ class ContinualClassifier(ClassifierMixin, Continual):
         self._classes.by_name = dict(zip(names, labels_of(names), strict=True))
 
 
-def coded(labels, known):
+def coded(labels: NDArray[Any], known: Classes) -> tuple[NDArray[np.uint32], list[str]]:
     """Labels as codes and the name of each code; `known` gets the labels it lacks."""
     values, codes = np.unique(labels, return_inverse=True)
     return np.ascontiguousarray(codes, dtype=np.uint32), known.add(values)
 
 
-def calibration_setting(calibration):
+def calibration_setting(calibration: object) -> str:
     """A boolean means on or off."""
     if isinstance(calibration, bool | np.bool_):
         return "on" if calibration else "off"
     return setting(calibration)
 
 
-def shrinkage_setting(shrinkage):
+def shrinkage_setting(shrinkage: object) -> str:
     """A number means what it means for scikit-learn."""
     if isinstance(shrinkage, int | float | np.number) and not isinstance(shrinkage, bool):
         return f"identity:{float(shrinkage)!r}"

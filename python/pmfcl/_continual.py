@@ -3,37 +3,49 @@
 import os
 import threading
 import warnings
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, Self, TypeVar, overload
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from . import _core, _html, _inputs, _views
 from ._columns import Columns
-from ._preference import PreferParameter
+
+if TYPE_CHECKING:
+    import torch
+
+Value = TypeVar("Value")
+
+# The name of the task that rows without a name begin.
+STREAM = "stream"
 
 
-def setting(value):
+def setting(value: object) -> str:
     """A parameter as the command line and the model file spell it."""
     if isinstance(value, bool | np.bool_):
         return "true" if value else "false"
     if isinstance(value, float | np.floating):
         return repr(float(value))
+    if isinstance(value, list | tuple | np.ndarray) and np.ndim(value) > 0:
+        return ",".join(repr(float(one)) for one in np.ravel(value))
     return str(value)
 
 
-def parameter(text):
-    """A setting of a model file as a parameter: a boolean, a number, or the text itself."""
-    if text in ("true", "false"):
-        return text == "true"
+def parameter(value: object) -> object:
+    """A setting of a model file as a parameter: a boolean, a number, or what it is."""
+    if value in ("true", "false"):
+        return value == "true"
     try:
-        return float(text) if isinstance(text, str) else text
+        return float(value) if isinstance(value, str) else value
     except ValueError:
-        return text
+        return value
 
 
-def written(path, data):
+def written(path: str | os.PathLike[str], data: bytes) -> None:
     """Writes a file completely or not at all; what was there before stays until then."""
     path = Path(path)
     draft = path.with_name(f"{path.name}.{os.getpid()}-{threading.get_ident()}.draft")
@@ -45,38 +57,61 @@ def written(path, data):
         raise
 
 
-def learned(estimator):
+def learned(estimator: object) -> None:
     """Raises scikit-learn's `NotFittedError` where nothing has been learned."""
     if "_model" not in vars(estimator):
         check_is_fitted(estimator)
 
 
-def fitted(text):
+class Fitted(Generic[Value]):
     """A read-only attribute of a fitted estimator."""
 
-    def decorate(compute):
-        def read(self):
-            learned(self)
-            return compute(self)
+    def __init__(self, compute: Callable[[Any], Value], text: str) -> None:
+        self.compute = compute
+        self.__doc__ = text
 
-        return property(read, doc=text)
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
 
-    return decorate
+    @overload
+    def __get__(self, estimator: None, owner: type) -> Self: ...
+    @overload
+    def __get__(self, estimator: object, owner: type) -> Value: ...
+    def __get__(self, estimator: object | None, owner: type) -> Self | Value:
+        if estimator is None:
+            return self
+        learned(estimator)
+        return self.compute(estimator)
+
+    def __set__(self, estimator: object, value: object) -> NoReturn:
+        raise AttributeError(f"{self.name} is what was learned and cannot be set")
 
 
-class Continual(BaseEstimator):
+def fitted(text: str) -> Callable[[Callable[[Any], Value]], Fitted[Value]]:
+    """A read-only attribute of a fitted estimator, with its documentation."""
+    return lambda compute: Fitted(compute, text)
+
+
+class Continual(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no annotations
     """The part of `ContinualRegressor` and `ContinualClassifier` that does not depend on what is predicted."""
 
-    prefer = PreferParameter()
+    _PREDICTS_CLASSES: bool
+    loss: str
+    basis: str
+    ridge: Any
+    standardize: bool
+    fit_intercept: bool
+    memory: str
+    accumulator: str
+    preference: str
+    n_jobs: int | None
+    n_features_in_: int
+    _model: _core.Model
 
-    def get_params(self, deep=True):
-        """Parameters by name, as they were given."""
-        return {**super().get_params(deep), "prefer": vars(self)["prefer"]}
-
-    def __sklearn_is_fitted__(self):
+    def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_model")
 
-    def _settings(self):
+    def _settings(self) -> dict[str, Any]:
         """The settings of a model with these parameters."""
         return {
             "basis": setting(self.basis),
@@ -86,15 +121,15 @@ class Continual(BaseEstimator):
             "memory": setting(self.memory),
             "accumulator": setting(self.accumulator),
             "store": setting(self.store),
-            "prefer": setting(vars(self)["prefer"]),
-            "threads": self.threads,
+            "preference": setting(self.preference),
+            "n_jobs": None if self.n_jobs is None else int(self.n_jobs),
         }
 
-    def _options(self):
+    def _options(self) -> dict[str, str]:
         """The options of the loss; those another loss has are checked and not used."""
         return {}
 
-    def _new_model(self, targets, classes=None, **settings):
+    def _new_model(self, targets: list[str], classes: list[str] | None = None, **settings: Any) -> _core.Model:
         """A model with these parameters that has learned nothing; `classes` is None for values, empty for classes as they appear."""
         return _core.Model(
             self._feature_names(),
@@ -105,22 +140,41 @@ class Continual(BaseEstimator):
             classes,
         )
 
-    def _learn_task(self, model, name, X, y, sample_weight, weight):
-        """Learns a task, and warns where the model has one more thing to say about its tasks than before."""
+    def _learn_task(
+        self,
+        model: _core.Model,
+        task: object,
+        X: NDArray[Any],
+        y: _inputs.Target,
+        sample_weight: NDArray[np.float64] | None,
+        weight: float | None,
+    ) -> None:
+        """Learns a task, or adds rows to the current one, and warns where the model has one more thing to say than before."""
         before = model.warnings()
-        model.learn(name, X, y, sample_weight, self._weight(weight))
+        if self._continues(model, task, weight):
+            model.append(X, y, sample_weight)
+        else:
+            model.learn(STREAM if task is None else str(task), X, y, sample_weight, self._weight(weight))
         after = model.warnings()
         if len(after) > len(before):
             for text in after:
                 if text not in before:
                     warnings.warn(text, UserWarning, stacklevel=4)
 
-    def _feature_names(self):
+    def _continues(self, model: _core.Model, task: object, weight: float | None) -> bool:
+        """Whether rows go to the current task: they have no name, and there is one."""
+        if task is not None or not model.task_names():
+            return False
+        if weight is not None:
+            raise ValueError("weight is that of a whole task: name the task, or leave the weight out")
+        return True
+
+    def _feature_names(self) -> list[str]:
         """Names of the inputs for model file and messages; the command line names bare columns so too."""
         names = getattr(self, "feature_names_in_", None)
         return [f"x{j + 1}" for j in range(self.n_features_in_)] if names is None else [str(name) for name in names]
 
-    def _target_names(self, given, count):
+    def _target_names(self, given: list[str] | None, count: int) -> list[str]:
         """Names of the targets, none of which may be that of a feature."""
         plain = ["y"] if count == 1 else [f"y{k + 1}" for k in range(count)]
         names = given if given and len(given) == count else plain
@@ -129,22 +183,16 @@ class Continual(BaseEstimator):
             names = plain = [f"{name}_target" for name in plain]
         return names
 
-    def _name(self, task, fresh):
-        """The name of a task; where none is given, the next number that is free."""
-        if task is not None:
-            return str(task)
-        return "task-1" if fresh else self._model.next_name()
-
     @staticmethod
-    def _weight(weight):
+    def _weight(weight: float | None) -> float:
         return 1.0 if weight is None else float(weight)
 
     # ---- what was learned ----
 
     @fitted("The loss with what the first task has settled of it, such as `huber:1.83`.")
-    def loss_(self):
+    def loss_(self) -> str:
         """Loss."""
-        return self._model.problem()["spec"]
+        return str(self._model.problem()["spec"])
 
     @fitted(
         "Every task as `pmfcl show --json` has it: name, samples, rank, weight, bytes, loss, min_loss, forgetting, … "
@@ -153,77 +201,78 @@ class Continual(BaseEstimator):
         "logistic), whose `min_loss` is a lower bound. `outcome` says how the fit of the task ended: `converged`, `separable` "
         "(log-loss of classes that a linear model tells apart without error), or `stopped:GAP` before its minimum."
     )
-    def tasks_(self):
+    def tasks_(self) -> list[dict[str, Any]]:
         """Tasks."""
         return self._model.tasks()
 
     @fitted("What the current model has forgotten of each task, by name; None where only a bound is known.")
-    def forgetting_(self):
+    def forgetting_(self) -> dict[str, float | None]:
         """Forgetting."""
         return {task["name"]: task["forgetting"] for task in self._model.tasks()}
 
     @fitted(
         "An upper bound on the forgetting of each task, by name; equal to it where the loss is exact (squared, gaussian)."
     )
-    def forgetting_bound_(self):
+    def forgetting_bound_(self) -> dict[str, float | None]:
         """Bounds."""
         return {task["name"]: task["bound"] for task in self._model.tasks()}
 
     @fitted(
         "Forgetting averaged over tasks as the preference weighs them; None where only a bound is known (huber, poisson, logistic)."
     )
-    def mean_forgetting_(self):
+    def mean_forgetting_(self) -> float | None:
         """Mean forgetting."""
         return self._model.mean_forgetting()[0]
 
     @fitted("An upper bound on `mean_forgetting_`; equal to it where the loss is exact (squared, gaussian).")
-    def mean_forgetting_bound_(self):
+    def mean_forgetting_bound_(self) -> float:
         """Bound on the mean forgetting."""
         return self._model.mean_forgetting()[1]
 
     @fitted("The ridge of the current model: the one given, or the one chosen from the summaries.")
-    def ridge_(self):
+    def ridge_(self) -> float | NDArray[np.float64]:
         """Ridge."""
-        return self._model.solution()["ridge"]
+        ridge: float | NDArray[np.float64] = self._model.solution()["ridge"]
+        return ridge
 
     @fitted("How tasks are weighed now: the name of a preference, or weights by task.")
-    def preference_(self):
+    def preference_(self) -> str | dict[str, float]:
         """Preference."""
         weights = self._model.facts().get("weights")
-        return self._model.settings()["prefer"] if weights is None else dict(weights)
+        return str(self._model.settings()["preference"]) if weights is None else dict(weights)
 
     @fitted("Samples learned, over all tasks.")
-    def n_samples_(self):
+    def n_samples_(self) -> float:
         """Samples."""
-        return self._model.facts()["samples"]
+        return float(self._model.facts()["samples"])
 
     @fitted("Bytes of the memory: what must be kept to go on learning.")
-    def state_bytes_(self):
+    def state_bytes_(self) -> int:
         """Bytes."""
-        return self._model.facts()["state_bytes"]
+        return int(self._model.facts()["state_bytes"])
 
     @fitted("Rank of all rows learned.")
-    def rank_(self):
+    def rank_(self) -> int:
         """Rank."""
-        return self._model.solution()["rank"]
+        return int(self._model.solution()["rank"])
 
     @fitted("How far single precision can have moved predictions, in their standard deviations; None unless mixed.")
-    def rounding_bound_(self):
+    def rounding_bound_(self) -> float | None:
         """A share of the standard deviation of the predictions."""
         return self._model.solution()["rounding_bound"]
 
-    def summary(self, task):
+    def summary(self, task: object) -> _core.Summary:
         """The summary of one task, to add up elsewhere."""
         learned(self)
         return self._model.summary(str(task))
 
-    def history(self):
+    def history(self) -> _views.History:
         """Loss and forgetting of every task after every task, from the summaries alone; bounds on both where the loss is bounded."""
         learned(self)
         loss, forgetting = self._model.history()
         return _views.History(self._model.task_names(), _views.grid(loss), _views.grid(forgetting))
 
-    def conflicts(self, weights="copies"):
+    def conflicts(self, weights: str = "copies") -> _views.Conflicts:
         """What each pair of tasks costs each other, and whether it could be noise (Chow's test).
 
         `weights` says what sample weights are for the test: with "copies" a weight of 3 stands for three rows, with "precision" for
@@ -233,21 +282,37 @@ class Continual(BaseEstimator):
         forgetting, p_value, reason = self._model.conflicts(setting(weights))
         return _views.Conflicts(self._model.task_names(), np.array(forgetting), _views.grid(p_value), reason)
 
-    def pareto_front(self, a, b, points=50):
+    def pareto_front(
+        self, a: str | Iterable[object], b: str | Iterable[object], points: int = 50
+    ) -> _views.ParetoFront:
         """Every trade-off between two tasks, or two lists of tasks, with the knee and min-max points."""
         learned(self)
-        groups = [[str(side)] if isinstance(side, str | int) else [str(name) for name in side] for side in (a, b)]
+        left, right = ([str(side)] if isinstance(side, str | int) else [str(name) for name in side] for side in (a, b))
         if points < 2:
             raise ValueError(f"a front has at least 2 points, not {points}")
-        return _views.front(self._model.front(*groups, points))
+        return _views.front(self._model.front(left, right, points))
 
     # ---- changes in hindsight ----
 
-    def _prefer(self, preference, budget, weights):
-        """What `model.prefer(...)` does."""
+    def prefer(
+        self,
+        preference: str | Mapping[str, float] | None = None,
+        /,
+        *,
+        budget: Mapping[str, float] | None = None,
+        **weights: float,
+    ) -> Self:
+        """Weighs the tasks otherwise in hindsight, solved from the summaries. Returns the estimator.
+
+        ``prefer("equal")`` takes the name of a preference (samples, equal, decay:G); ``prefer({"a": 0.7, "b": 0.3})`` or
+        ``prefer(a=0.7, b=0.3)`` weights by task; ``prefer(budget={"a": 0.02})`` the weights under which task a loses at most 0.02
+        (a ``ValueError`` with the least that is possible where there are none). `preference_` shows the result; the parameter
+        `preference` is what a new model begins with.
+        """
         learned(self)
-        if isinstance(preference, dict):
-            preference, weights = None, {**preference, **weights}
+        if isinstance(preference, Mapping):
+            weights = {**preference, **weights}
+            preference = None
         given = [preference is not None, budget is not None, bool(weights)]
         if sum(given) != 1:
             raise ValueError(
@@ -261,14 +326,14 @@ class Continual(BaseEstimator):
             self._model.prefer(setting(preference))
         return self
 
-    def set_ridge(self, ridge, standardize=None):
-        """Another ridge in hindsight, or `"auto"`, solved from the summaries. Returns the estimator."""
+    def set_ridge(self, ridge: Any, standardize: bool | None = None) -> Self:
+        """Another ridge in hindsight: a number, one for each target, or `"auto"`; solved from the summaries. Returns the estimator."""
         learned(self)
-        standardize = self._model.settings()["standardize"] if standardize is None else bool(standardize)
-        self._model.set_ridge(setting(ridge), standardize)
+        given = self._model.settings()["standardize"] if standardize is None else bool(standardize)
+        self._model.set_ridge(setting(ridge), given)
         return self
 
-    def merge(self, other, prefix=None, tasks=None):
+    def merge(self, other: Self, prefix: str | None = None, tasks: Iterable[object] | None = None) -> Self:
         """Learns all that `other` has learned, or those of its tasks that `tasks` names; `other` is unchanged.
 
         They may get a prefix: with "north", `january` becomes `north/january`.
@@ -302,10 +367,10 @@ class Continual(BaseEstimator):
         self._join(theirs, other)
         return self
 
-    def _join(self, theirs, other):
+    def _join(self, theirs: _core.Model, other: Self) -> None:
         self._model.merge(theirs)
 
-    def unlearn(self, task, X=None, y=None, sample_weight=None):
+    def unlearn(self, task: object, X: Any = None, y: Any = None, sample_weight: Any = None) -> Self:
         """Removes a task exactly: as if it had never been learned. Compact memory needs its rows once more, all of them."""
         learned(self)
         if X is None:
@@ -316,9 +381,12 @@ class Continual(BaseEstimator):
             del self._model
         return self
 
+    def _unlearn_rows(self, task: str, X: NDArray[Any], y: Any, sample_weight: Any) -> None:
+        raise NotImplementedError
+
     # ---- files, pages, other runtimes ----
 
-    def save(self, path, overwrite=None):
+    def save(self, path: str | os.PathLike[str], overwrite: bool | None = None) -> None:
         """Writes a model file, the same as the command line's, in one commit: completely or not at all.
 
         A file that this model was loaded from or last saved to is replaced if it still holds what this model has seen. Where
@@ -338,12 +406,12 @@ class Continual(BaseEstimator):
             warnings.warn(f"another model is replaced, and its tasks are lost: {refused}", stacklevel=2)
             self._model.save(path, True)
 
-    def _take(self, model):
+    def _take(self, model: _core.Model) -> None:
         """Becomes what a model file holds."""
         facts, problem = model.facts(), model.problem()
         found = {"loss": problem["spec"], **model.settings(), **problem["options"]}
         if "weights" in facts:
-            found["prefer"] = "samples"
+            found["preference"] = "samples"
         names = self.get_params()
         self.set_params(**{name: parameter(value) for name, value in found.items() if name in names})
         self.n_features_in_ = len(facts["inputs"])
@@ -352,12 +420,12 @@ class Continual(BaseEstimator):
         self._model, self._columns = model, Columns.of(facts["origins"])
 
     @classmethod
-    def load(cls, path):
+    def load(cls, path: str | os.PathLike[str]) -> Self:
         """Reads a model file, made here or by the command line."""
         return cls._of(_core.Model.load(path), path)
 
     @classmethod
-    def _of(cls, model, path):
+    def _of(cls, model: _core.Model, path: object) -> Self:
         if model.problem()["predicts_classes"] != cls._PREDICTS_CLASSES:
             raise ValueError(
                 f"{path}: the model predicts {'numbers' if cls._PREDICTS_CLASSES else 'classes'}; use pmfcl.load"
@@ -366,7 +434,7 @@ class Continual(BaseEstimator):
         estimator._take(model)
         return estimator
 
-    def export(self, path=None, format=None):
+    def export(self, path: str | os.PathLike[str] | None = None, format: str | None = None) -> bytes | None:
         """The model for other runtimes: `.onnx`, `.safetensors` or `.json`, by the name of the file.
 
         Without a path the bytes are returned in the given format.
@@ -379,7 +447,7 @@ class Continual(BaseEstimator):
         written(path, data)
         return None
 
-    def report(self, path=None, title=None):
+    def report(self, path: str | os.PathLike[str] | None = None, title: str | None = None) -> str | None:
         """One HTML page that shows what was learned, forgotten and traded off; written to `path`, or returned."""
         learned(self)
         page = self._model.page(title or (Path(path).stem if path is not None else type(self).__name__))
@@ -388,7 +456,7 @@ class Continual(BaseEstimator):
         written(path, page.encode("utf-8"))
         return None
 
-    def to_linear(self, dtype=None):
+    def to_linear(self, dtype: "torch.dtype | None" = None) -> "torch.nn.Linear":
         """A `torch.nn.Linear` with these parameters: the linear predictor of a regression, scores of a classifier.
 
         The predictor is the prediction itself, except for Poisson loss, where it is the logarithm of the rate.
@@ -405,9 +473,9 @@ class Continual(BaseEstimator):
             layer.bias.copy_(torch.from_numpy(np.ascontiguousarray(intercept)))
         return layer
 
-    def _layer(self):
+    def _layer(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         return self._model.parameters()
 
-    def _html_repr(self):
-        diagram = super()._html_repr()
+    def _html_repr(self) -> str:
+        diagram = str(super()._html_repr())
         return diagram + _html.tasks(self) if self.__sklearn_is_fitted__() else diagram

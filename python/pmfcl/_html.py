@@ -1,17 +1,21 @@
 """The tasks of a model as a small table, for notebooks."""
 
 from html import escape
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ._continual import Continual
 
 SHOWN = 12
 STYLE = "text-align:right;padding:2px 8px"
 
 
-def number(value):
+def number(value: float | None) -> str:
     """Four digits, or a dash for what is not known."""
     return "–" if value is None else f"{value:.4g}"
 
 
-def tasks(estimator):
+def tasks(estimator: "Continual") -> str:
     """A table of the newest tasks: what each has, and what is forgotten of it."""
     listed = estimator.tasks_
     best = "best possible" if estimator._model.problem()["exact"] else "best possible ≥"

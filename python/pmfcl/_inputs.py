@@ -1,37 +1,56 @@
 """What users call a table, as rows the core can read where they lie."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import _check_sample_weight, check_array, check_consistent_length, validate_data
 
 from . import _core
 
-# The core reads both without a copy, and finds what is not finite on its way.
-TABLE = {"dtype": [np.float64, np.float32], "order": "C", "ensure_all_finite": False}
+# The core reads both, and finds what is not finite on its way.
+TABLE: dict[str, Any] = {"dtype": [np.float64, np.float32], "order": "C", "ensure_all_finite": False}
+
+# What rows are to predict: a table of values, or a code for each row and a name for each code.
+Target = NDArray[Any] | tuple[NDArray[np.uint32], Sequence[str]]
+
+# Sample weights, and which rows have any; None for all.
+Weighted = tuple[NDArray[np.float64] | None, NDArray[np.bool_] | None]
 
 
-def ready(array, ndim):
+def ready(array: object, ndim: int) -> bool:
     """Whether the core can read an array as it is."""
-    return type(array) is np.ndarray and array.dtype == np.float64 and array.ndim == ndim and array.flags.c_contiguous
+    return (
+        type(array) is np.ndarray
+        and array.dtype == np.float64
+        and array.ndim == ndim
+        and bool(array.flags.c_contiguous)
+    )
 
 
-def speaks_arrow(table):
+def speaks_arrow(table: object) -> bool:
     """Whether a table comes through the Arrow C stream interface. pandas does too, but scikit-learn knows it better."""
     return hasattr(table, "__arrow_c_stream__") and type(table).__module__.partition(".")[0] != "pandas"
 
 
-def rows(estimator, X, *, reset):
+def rows(estimator: Any, X: Any, *, reset: bool) -> NDArray[Any]:
     """The rows of X, with what scikit-learn asks of columns and their names."""
     if reset:
         vars(estimator).pop("_columns", None)
+    table: NDArray[Any]
     if ready(X, 2) and len(X) and plain(estimator, X.shape[1], reset):
-        return X
+        table = X
+        return table
     columns = None if reset else vars(estimator).get("_columns")
     if columns is not None and columns.cover(X):
-        return check_array(columns.encode(X), **TABLE, input_name="X", estimator=estimator)
+        table = check_array(columns.encode(X), **TABLE, input_name="X", estimator=estimator)
+        return table
     if not speaks_arrow(X):
-        return validate_data(estimator, X, reset=reset, **TABLE)
+        table = validate_data(estimator, X, reset=reset, **TABLE)
+        return table
     names, X = _core.arrow_table(X)
-    X = check_array(X, **TABLE, input_name="X", estimator=estimator)
+    table = check_array(X, **TABLE, input_name="X", estimator=estimator)
     known = getattr(estimator, "feature_names_in_", None)
     if reset:
         estimator.n_features_in_, estimator.feature_names_in_ = len(names), np.array(names, dtype=object)
@@ -45,10 +64,10 @@ def rows(estimator, X, *, reset):
             f"X has {len(names)} features, but {type(estimator).__name__} is expecting {estimator.n_features_in_} features "
             "as input."
         )
-    return X
+    return table
 
 
-def plain(estimator, width, reset):
+def plain(estimator: Any, width: int, reset: bool) -> bool:
     """Whether a bare array of that width is all right, so that nothing more need be looked at: small calls are quick."""
     if reset and width and "feature_names_in_" not in vars(estimator):
         estimator.n_features_in_ = width
@@ -56,7 +75,7 @@ def plain(estimator, width, reset):
     return not reset and vars(estimator).get("n_features_in_") == width and "feature_names_in_" not in vars(estimator)
 
 
-def target_names(y):
+def target_names(y: Any) -> list[str] | None:
     """What the columns to be predicted are called, where they have names."""
     if hasattr(y, "columns") and not callable(y.columns):
         names = list(y.columns)
@@ -67,20 +86,21 @@ def target_names(y):
     return names if all(isinstance(name, str) and name for name in names) else None
 
 
-def targets(y, X, estimator):
+def targets(y: Any, X: NDArray[Any], estimator: object) -> NDArray[np.float64]:
     """Numbers to be predicted, an array of one or two dimensions, whatever table they came in."""
     if (ready(y, 1) or ready(y, 2)) and len(y) == len(X) and y.size and np.isfinite(y).all():
-        return y
+        values: NDArray[np.float64] = y
+        return values
     if y is None:
         name = type(estimator).__name__
         raise ValueError(f"This {name} estimator requires y to be passed, but the target y is None.")
     y = _core.arrow_table(y)[1] if speaks_arrow(y) and not hasattr(y, "to_numpy") else y
-    y = check_array(y, dtype=np.float64, order="C", ensure_2d=False, input_name="y", estimator=estimator)
-    check_consistent_length(X, y)
-    return y
+    values = check_array(y, dtype=np.float64, order="C", ensure_2d=False, input_name="y", estimator=estimator)
+    check_consistent_length(X, values)
+    return values
 
 
-def sample_weights(sample_weight, X):
+def sample_weights(sample_weight: Any, X: NDArray[Any]) -> Weighted:
     """Weights of the rows of X and which rows have any: a weight of 0 is a row that is not there."""
     if sample_weight is None:
         return None, None
@@ -90,25 +110,30 @@ def sample_weights(sample_weight, X):
     if (weights < 0).any():
         at = int(np.argmax(weights < 0))
         raise ValueError(f"sample weight of row {at} is {weights[at]}: weights must not be negative")
-    kept = weights > 0
-    if not kept.any():
+    positive = weights > 0
+    if not positive.any():
         raise ValueError("all sample weights are zero: there is nothing to learn from")
-    return np.ascontiguousarray(weights[kept]), kept
+    return np.ascontiguousarray(weights[positive]), positive
 
 
-def arrays(X, y, sample_weight):
+def kept(
+    X: NDArray[Any], y: NDArray[Any], weighted: Weighted
+) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.float64] | None]:
+    """Rows that have any weight."""
+    weights, rows = weighted
+    return (X, y, weights) if rows is None else (X[rows], y[rows], weights)
+
+
+def arrays(X: Any, y: Any, sample_weight: Any) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.float64] | None]:
     """Rows, targets and weights for a summary."""
     if not ready(X, 2):
         X = check_array(_core.arrow_table(X)[1] if speaks_arrow(X) else X, **TABLE, input_name="X")
     if not ready(y, 2):
         y = targets(y, X, None)
         y = y.reshape(len(y), -1)
-    weights, kept = sample_weights(sample_weight, X)
-    if kept is not None:
-        X, y = X[kept], y[kept]
-    return X, y, weights
+    return kept(X, y, sample_weights(sample_weight, X))
 
 
-def parameters(theta):
+def parameters(theta: ArrayLike) -> NDArray[np.float64]:
     """Parameters as one row for each target."""
     return np.atleast_2d(np.asarray(theta, dtype=np.float64))

@@ -1,14 +1,18 @@
 """`ContinualRegressor`."""
 
 import warnings
+from typing import Any, Self
 
+import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import MultiOutputMixin, RegressorMixin
 
 from . import _core, _inputs
-from ._continual import Continual, fitted, learned, setting
+from ._continual import STREAM, Continual, fitted, learned, setting
+from ._inputs import Weighted, kept
 
 
-class ContinualRegressor(MultiOutputMixin, RegressorMixin, Continual):
+class ContinualRegressor(MultiOutputMixin, RegressorMixin, Continual):  # type: ignore[misc]  # scikit-learn has no annotations
     """A linear regression that is updated task by task; with squared loss it equals joint training on all rows, to rounding.
 
     Minimises ``sum_t a_t L_t(w) + ridge/2 ||w||²``, ``L_t`` the mean loss on task t and ``a`` the preference. With squared loss
@@ -26,8 +30,9 @@ class ContinualRegressor(MultiOutputMixin, RegressorMixin, Continual):
         What inputs are mapped through: "linear", "poly:2", "log", "exp", "spline:8", "rbf:200", "rff:1024", "relu:2000",
         "ntk:256", for images "patches:2000" (columns are pixels; "patches:2000,shape=28x28"), options after commas
         ("rff:1024,gamma=0.1,seed=7").
-    ridge : float, "auto" or "leave-one-task-out", default "auto"
-        Weight of ``||w||²/2`` relative to the mean loss, intercept free. "auto" chooses it from the summaries: for squared loss by
+    ridge : float, array of one float per target, "auto" or "leave-one-task-out", default "auto"
+        Weight of ``||w||²/2`` relative to the mean loss, intercept free. With a number per target (squared loss only) each target
+        has its own; fronts and intervals then are not available, since they need one. "auto" chooses it from the summaries: for squared loss by
         generalised cross-validation, for the others a standard normal prior of standardized coefficients. 0 is least squares
         of minimum norm, for squared loss only.
     standardize : bool, default False
@@ -43,13 +48,11 @@ class ContinualRegressor(MultiOutputMixin, RegressorMixin, Continual):
     store : "f64" or "f32", default "f64"
         "f32" rounds every task's summary when it is learned, for half the bytes in a file: its numbers are then off by 6e-8
         of themselves. For squared and gaussian loss.
-    prefer : "samples", "equal" or "decay:G", default "samples"
-        How tasks are weighed: by their samples (joint training), all the same, or G times less with every newer task. Called
-        on a fitted model, it changes the weights in hindsight: ``model.prefer("equal")``,
-        ``model.prefer({"a": 0.7, "b": 0.3})``, ``model.prefer(budget={"a": 0.02})`` (a may lose at most 0.02; a
-        ``ValueError`` with the least that is possible where no weights keep it).
-    threads : int, default None
-        Threads to use; None is all. Results do not depend on it.
+    preference : "samples", "equal" or "decay:G", default "samples"
+        How tasks are weighed: by their samples (joint training), all the same, or G times less with every newer task.
+        `prefer` changes the weights of a fitted model in hindsight, and `preference_` shows them.
+    n_jobs : int, default None
+        Threads to use; None and -1 are all. Results do not depend on it.
 
     Attributes
     ----------
@@ -76,17 +79,17 @@ class ContinualRegressor(MultiOutputMixin, RegressorMixin, Continual):
 
     def __init__(
         self,
-        loss="squared",
-        basis="linear",
-        ridge="auto",
-        standardize=False,
-        fit_intercept=True,
-        memory="ledger",
-        accumulator="auto",
-        store="f64",
-        prefer="samples",
-        threads=None,
-    ):
+        loss: str = "squared",
+        basis: str = "linear",
+        ridge: Any = "auto",
+        standardize: bool = False,
+        fit_intercept: bool = True,
+        memory: str = "ledger",
+        accumulator: str = "auto",
+        store: str = "f64",
+        preference: str = "samples",
+        n_jobs: int | None = None,
+    ) -> None:
         self.loss = loss
         self.basis = basis
         self.ridge = ridge
@@ -95,10 +98,10 @@ class ContinualRegressor(MultiOutputMixin, RegressorMixin, Continual):
         self.memory = memory
         self.accumulator = accumulator
         self.store = store
-        self.prefer = prefer
-        self.threads = threads
+        self.preference = preference
+        self.n_jobs = n_jobs
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         try:
             tags.target_tags.positive_only = _core.problem(setting(self.loss), False)["nonnegative_targets"]
@@ -106,42 +109,42 @@ class ContinualRegressor(MultiOutputMixin, RegressorMixin, Continual):
             pass  # `fit` reports a loss there is not
         return tags
 
-    def fit(self, X, y, sample_weight=None):
-        """Learns one task from scratch; what was learned before is discarded."""
-        return self._learn(X, y, None, sample_weight, None, fresh=True)
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Learns one task, "stream", from scratch; what was learned before is discarded."""
+        return self._learn(X, y, sample_weight, None, None, fresh=True)
 
-    def partial_fit(self, X, y, task=None, classes=None, sample_weight=None, weight=None):
-        """Learns one more task.
+    def partial_fit(
+        self, X: Any, y: Any, sample_weight: Any = None, *, task: object = None, weight: float | None = None
+    ) -> Self:
+        """Learns one more task, or adds rows to the current one.
 
         Parameters
         ----------
-        X, y : rows and targets of the task.
-        task : its name; by default the next of "task-1", "task-2", …
-        classes : None; the argument is there for `ContinualClassifier`.
+        X, y : rows and targets.
         sample_weight : weight of each row; a weight of 3 is the row three times, 0 is no row. P-values and intervals take all
             weights as such copies, and there are none where the weights do not add up to a whole number, unless
             `conflicts` and `predict_interval` are told that they are precisions.
+        task : the name of the task these rows are. Without one they are added to the current task, the one learned last,
+            and the memory does not grow; the first is then called "stream".
         weight : weight of the task relative to the others, default 1.
         """
-        if classes is not None:
-            raise ValueError("a regressor has no classes; ContinualClassifier does")
-        return self._learn(X, y, task, sample_weight, weight, fresh=not self.__sklearn_is_fitted__())
+        return self._learn(X, y, sample_weight, task, weight, fresh=not self.__sklearn_is_fitted__())
 
-    def _learn(self, X, y, task, sample_weight, weight, fresh):
+    def _learn(self, X: Any, y: Any, sample_weight: Any, task: object, weight: float | None, fresh: bool) -> Self:
         names = _inputs.target_names(y)
         X = _inputs.rows(self, X, reset=fresh)
         y, flat, weights = self._targets(y, X, sample_weight)
-        X, y, weights = kept(X, y, weights)
+        X, y, weighted = kept(X, y, weights)
         model = self._new_model(self._target_names(names, y.shape[1])) if fresh else self._model
-        self._learn_task(model, self._name(task, fresh), X, y, weights, weight)
+        self._learn_task(model, task, X, y, weighted, weight)
         if fresh:
             self._model, self._flat = model, flat
         return self
 
-    def learn_summary(self, summary, task=None, weight=None):
+    def learn_summary(self, summary: _core.Summary, task: object = None, weight: float | None = None) -> Self:
         """Learns a task that was summarized elsewhere (`Summary.from_data`), with the same intercept and a linear basis.
 
-        Only for squared loss: other losses look at the rows of a task several times.
+        Without a name it is added to the current task. Only for squared loss: other losses look at the rows several times.
         """
         fresh = not self.__sklearn_is_fitted__()
         if fresh:
@@ -149,27 +152,30 @@ class ContinualRegressor(MultiOutputMixin, RegressorMixin, Continual):
             model = self._new_model(self._target_names(None, summary.n_targets))
         else:
             model = self._model
-        model.learn_summary(self._name(task, fresh), summary, [], self._weight(weight))
+        name = None if self._continues(model, task, weight) else str(STREAM if task is None else task)
+        model.learn_summary(name, summary, [], self._weight(weight))
         if fresh:
             self._model, self._flat = model, summary.n_targets == 1
         return self
 
-    def _targets(self, y, X, sample_weight):
+    def _targets(self, y: Any, X: NDArray[Any], sample_weight: Any) -> tuple[NDArray[np.float64], bool, Weighted]:
         """Targets as a table, whether they were one list, and weights with the rows that have any."""
         y = _inputs.targets(y, X, self)
         return y.reshape(len(y), -1), y.ndim == 1, _inputs.sample_weights(sample_weight, X)
 
-    def _unlearn_rows(self, task, X, y, sample_weight):
+    def _unlearn_rows(self, task: str, X: NDArray[Any], y: Any, sample_weight: Any) -> None:
         y, _, weights = self._targets(y, X, sample_weight)
         self._model.unlearn_rows(task, *kept(X, y, weights))
 
-    def predict(self, X):
+    def predict(self, X: Any) -> NDArray[np.float64]:
         """Predicts: one number per row, or one for each target. With Poisson loss these are rates."""
         learned(self)
         predicted = self._model.predict(_inputs.rows(self, X, reset=False))
-        return predicted[:, 0] if self._flat else predicted
+        return predicted[:, 0] if predicted.shape[1] == 1 else predicted
 
-    def predict_interval(self, X, level=0.95, weights="copies"):
+    def predict_interval(
+        self, X: Any, level: float = 0.95, weights: str = "copies"
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Lower and upper ends of intervals that cover a new observation of weight 1 with probability `level`.
 
         They assume independent noise. `weights` says what sample weights are: with "copies" a weight of 3 stands for three rows of
@@ -192,26 +198,24 @@ class ContinualRegressor(MultiOutputMixin, RegressorMixin, Continual):
                 "features of its tasks are spread alike",
                 stacklevel=2,
             )
-        return (low[:, 0], high[:, 0]) if self._flat else (low, high)
+        return (low[:, 0], high[:, 0]) if low.shape[1] == 1 else (low, high)
 
     @fitted("Coefficients of the columns of the basis: `(columns,)`, or `(targets, columns)`.")
-    def coef_(self):
+    def coef_(self) -> NDArray[np.float64]:
         """Coefficients."""
         coef = self._model.parameters()[1]
-        return coef[0] if self._flat else coef
+        return coef[0] if len(coef) == 1 else coef
 
-    @fitted("The intercept, or one for each target.")
-    def intercept_(self):
+    @fitted(
+        "The intercept, one per column of a target table; 0.0 where none was fitted. As scikit-learn's Ridge has it."
+    )
+    def intercept_(self) -> float | np.float64 | NDArray[np.float64]:
         """Intercept."""
+        if not self._model.settings()["fit_intercept"]:
+            return 0.0
         intercept = self._model.parameters()[0]
-        return float(intercept[0]) if self._flat else intercept
+        return np.float64(intercept[0]) if self._flat else intercept
 
-    def _take(self, model):
+    def _take(self, model: _core.Model) -> None:
         super()._take(model)
         self._flat = len(model.facts()["targets"]) == 1
-
-
-def kept(X, y, weights):
-    """Rows that have any weight."""
-    weights, rows = weights
-    return (X, y, weights) if rows is None else (X[rows], y[rows], weights)

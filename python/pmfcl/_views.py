@@ -1,8 +1,11 @@
 """What a model says of its tasks, as small tables."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 
 @dataclass(frozen=True)
@@ -13,8 +16,8 @@ class History:
     """
 
     tasks: list[str]
-    loss: np.ndarray
-    forgetting: np.ndarray
+    loss: NDArray[np.float64]
+    forgetting: NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -26,8 +29,8 @@ class Conflicts:
     """
 
     tasks: list[str]
-    forgetting: np.ndarray
-    p_value: np.ndarray
+    forgetting: NDArray[np.float64]
+    p_value: NDArray[np.float64]
     reason: list[list[str | None]]
 
 
@@ -46,22 +49,22 @@ class ParetoFront:
 
     a: str
     b: str
-    weight: np.ndarray
-    loss_a: np.ndarray
-    loss_b: np.ndarray
+    weight: NDArray[np.float64]
+    loss_a: NDArray[np.float64]
+    loss_b: NDArray[np.float64]
     current: tuple[float, float]
     knee: FrontPoint
     minmax: FrontPoint
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self.weight)
 
 
-def grid(rows):
+def grid(rows: Sequence[Sequence[float | None]]) -> NDArray[np.float64]:
     """A table with NaN for what is unknown."""
     return np.array([[np.nan if cell is None else cell for cell in row] for row in rows], dtype=np.float64)
 
 
-def front(found):
+def front(found: dict[str, Any]) -> ParetoFront:
     """The front as the core tells it."""
     return ParetoFront(**{**found, "knee": FrontPoint(*found["knee"]), "minmax": FrontPoint(*found["minmax"])})

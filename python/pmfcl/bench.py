@@ -11,25 +11,32 @@ import resource
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-WAYS = {}
+Vector = NDArray[np.float64]
+Data = Iterable[tuple[Vector, Vector]]
+Way = Callable[[Data, float], Vector]
+
+WAYS: dict[str, tuple[Way, int | None]] = {}
 # As many for everybody; None is all there are.
 THREADS = int(os.environ["OMP_NUM_THREADS"]) if "OMP_NUM_THREADS" in os.environ else None
 
 
-def way(name, tasks=None):
+def way(name: str, tasks: int | None = None) -> Callable[[Way], Way]:
     """Registers a way to have a model after every task; some are too slow for more than the first tasks."""
 
-    def register(function):
+    def register(function: Way) -> Way:
         WAYS[name] = (function, tasks)
         return function
 
     return register
 
 
-def tables(tasks, rows, columns):
+def tables(tasks: int, rows: int, columns: int) -> Iterator[tuple[Vector, Vector]]:
     """The same tables for every way."""
     rng = np.random.default_rng(1)
     truth = rng.normal(size=columns)
@@ -38,29 +45,29 @@ def tables(tasks, rows, columns):
         yield X, X @ truth + rng.normal(size=rows)
 
 
-def refit(make):
+def refit(make: Callable[[float], Any]) -> Way:
     """A scikit-learn model refitted on all rows so far."""
 
-    def run(data, ridge):
+    def run(data: Data, ridge: float) -> Vector:
         seen = []
         for X, y in data:
             seen.append((X, y))
             rows, targets = np.concatenate([X for X, _ in seen]), np.concatenate([y for _, y in seen])
-            model = make(ridge * len(rows)).fit(rows, targets)
-        return model.coef_
+            coef: Vector = make(ridge * len(rows)).fit(rows, targets).coef_
+        return coef
 
     return run
 
 
-def pmfcl_way(accumulator):
+def pmfcl_way(accumulator: str) -> Way:
     """pmfcl, task by task."""
 
-    def run(data, ridge):
+    def run(data: Data, ridge: float) -> Vector:
         from pmfcl import ContinualRegressor
 
-        model = ContinualRegressor(ridge=ridge, accumulator=accumulator, threads=THREADS)
-        for X, y in data:
-            coef = model.partial_fit(X, y).coef_
+        model = ContinualRegressor(ridge=ridge, accumulator=accumulator, n_jobs=THREADS)
+        for k, (X, y) in enumerate(data):
+            coef = model.partial_fit(X, y, task=k).coef_
         return coef
 
     return run
@@ -71,7 +78,7 @@ way("pmfcl, qr")(pmfcl_way("qr"))
 
 
 @way("Ridge, refitted on all rows so far")
-def ridge_refits(data, ridge):
+def ridge_refits(data: Data, ridge: float) -> Vector:
     """scikit-learn."""
     from sklearn.linear_model import Ridge
 
@@ -79,7 +86,7 @@ def ridge_refits(data, ridge):
 
 
 @way("LinearRegression, refitted on all rows so far")
-def least_squares_refits(data, ridge):
+def least_squares_refits(data: Data, ridge: float) -> Vector:
     """scikit-learn; without a penalty."""
     from sklearn.linear_model import LinearRegression
 
@@ -87,7 +94,7 @@ def least_squares_refits(data, ridge):
 
 
 @way("NumPy, sums of XᵀX and solve")
-def sums(data, ridge):
+def sums(data: Data, ridge: float) -> Vector:
     """Normal equations, the intercept by centring at the end."""
     count, moment = 0, None
     for X, y in data:
@@ -97,28 +104,30 @@ def sums(data, ridge):
         count += len(X)
         penalty = ridge * count * np.eye(Z.shape[1])
         penalty[0, 0] = 0.0
-        coef = np.linalg.solve(moment[0] + penalty, moment[1])[1:]
+        coef = np.asarray(np.linalg.solve(moment[0] + penalty, moment[1])[1:], dtype=np.float64)
     return coef
 
 
 @way("NumPy, QR update")
-def qr_update(data, ridge):
+def qr_update(data: Data, ridge: float) -> Vector:
     """The triangle of [R z; X y]."""
-    held, count = None, 0
+    held: Vector | None = None
+    count = 0
     for X, y in data:
         Z = np.column_stack([np.ones(len(X)), X, y])
-        held = np.linalg.qr(Z if held is None else np.vstack([held, Z]), mode="r")
+        held = np.asarray(np.linalg.qr(Z if held is None else np.vstack([held, Z]), mode="r"), dtype=np.float64)
         count += len(X)
         width = Z.shape[1] - 1
         penalty = np.sqrt(ridge * count) * np.eye(width)
         penalty[0, 0] = 0.0
         rows = np.vstack([held[:, :width], penalty])
-        coef = np.linalg.lstsq(rows, np.concatenate([held[:, width], np.zeros(width)]), rcond=None)[0][1:]
+        found = np.linalg.lstsq(rows, np.concatenate([held[:, width], np.zeros(width)]), rcond=None)[0]
+        coef = np.asarray(found[1:], dtype=np.float64)
     return coef
 
 
 @way("sklearnex, IncrementalRidge")
-def incremental_ridge(data, ridge):
+def incremental_ridge(data: Data, ridge: float) -> Vector:
     """Intel's extension; its penalty is on the sum, so it is set for the last task."""
     from sklearnex.linear_model import IncrementalRidge
 
@@ -130,18 +139,18 @@ def incremental_ridge(data, ridge):
 
 
 @way("SGDRegressor, partial_fit")
-def gradient_steps(data, ridge):
+def gradient_steps(data: Data, ridge: float) -> Vector:
     """scikit-learn; one pass."""
     from sklearn.linear_model import SGDRegressor
 
     model = SGDRegressor(alpha=ridge, random_state=0)
     for X, y in data:
-        coef = model.partial_fit(X, y).coef_
+        coef: Vector = model.partial_fit(X, y).coef_
     return coef
 
 
 @way("River, LinearRegression.learn_many")
-def river_batches(data, ridge):
+def river_batches(data: Data, ridge: float) -> Vector:
     """River; gradient steps on batches of a thousand rows."""
     import pandas as pd
     from river import linear_model, optim
@@ -155,15 +164,16 @@ def river_batches(data, ridge):
 
 
 @way("statsmodels, RecursiveLS (1,000 rows of the first task)", tasks=0)
-def recursive_least_squares(data, ridge):
+def recursive_least_squares(data: Data, ridge: float) -> Vector:
     """statsmodels; a Kalman filter row by row, shown for its price."""
     from statsmodels.regression.recursive_ls import RecursiveLS
 
     X, y = next(iter(data))
-    return RecursiveLS(y[:1000], np.column_stack([np.ones(1000), X[:1000]])).fit().params[1:]
+    params: Vector = RecursiveLS(y[:1000], np.column_stack([np.ones(1000), X[:1000]])).fit().params
+    return params[1:]
 
 
-def measure(name, tasks, rows, columns, ridge, repeats):
+def measure(name: str, tasks: int, rows: int, columns: int, ridge: float, repeats: int) -> dict[str, Any]:
     """One way, in this process: seconds of each run, memory above the data, distance to the joint solution."""
     run, limit = WAYS[name]
     data = list(tables(1 if limit == 0 else tasks, rows, columns))
@@ -182,7 +192,7 @@ def measure(name, tasks, rows, columns, ridge, repeats):
     return {"seconds": seconds, "work": work, "extra_mb": (peak - before) / 1024, "gap": float(gap)}
 
 
-def in_process(name, arguments):
+def in_process(name: str, arguments: argparse.Namespace) -> tuple[dict[str, Any] | None, str | None]:
     """One way in a process of its own; None with a reason where it cannot run."""
     repeats = 1 if name.startswith(("LinearRegression", "statsmodels")) else arguments.repeats
     wanted = [name, arguments.tasks, arguments.rows, arguments.columns, arguments.ridge, repeats]
@@ -199,7 +209,7 @@ def in_process(name, arguments):
     return json.loads(done.stdout), None
 
 
-def accuracy():
+def accuracy() -> dict[str, float]:
     """Relative error of the coefficients at condition 1e7, ten tasks of 200 rows and 30 columns, no noise."""
     from pmfcl import ContinualRegressor
 
@@ -217,19 +227,19 @@ def accuracy():
     return {name: float(np.linalg.norm(w - truth) / np.linalg.norm(truth)) for name, w in found.items()}
 
 
-def overhead(repeats=400):
+def overhead(repeats: int = 400) -> dict[str, float]:
     """Microseconds of one call on 100 rows and 10 columns."""
     from pmfcl import ContinualRegressor, Summary, _core
 
     rng = np.random.default_rng(4)
     X, y = rng.normal(size=(100, 10)), rng.normal(size=100)
-    model = ContinualRegressor(ridge=0.1, threads=1)
+    model = ContinualRegressor(ridge=0.1, n_jobs=1)
     features, column = [f"x{j}" for j in range(10)], y[:, None]
-    calls = {
+    calls: dict[str, Callable[[], object]] = {
         "_core.Model: a new model learns a task": lambda: _core.Model(
             features, ["y"], "squared", {}, model._settings()
         ).learn("a", X, column, None, 1.0),
-        "Summary.from_data": lambda: Summary.from_data(X, y, threads=1),
+        "Summary.from_data": lambda: Summary.from_data(X, y, n_jobs=1),
         "ContinualRegressor.fit": lambda: model.fit(X, y),
         "ContinualRegressor.predict": lambda: model.predict(X),
     }
@@ -245,9 +255,9 @@ def overhead(repeats=400):
     return found
 
 
-def main(given=None):
+def main(given: list[str] | None = None) -> None:
     """Runs all ways and prints them side by side."""
-    parser = argparse.ArgumentParser(prog="python -m pmfcl.bench", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(prog="python -m pmfcl.bench", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--tasks", type=int, default=10, help="tasks (default 10)")
     parser.add_argument("--rows", type=int, default=100_000, help="rows of each (default 100000)")
     parser.add_argument("--columns", type=int, default=128, help="features (default 128)")
@@ -269,7 +279,8 @@ def main(given=None):
     head = ["seconds", "of pmfcl, gram", "on processors", "of pmfcl, gram", "MB above the data", "from joint training"]
     first = max(map(len, ways), default=0)
     print(" " * first, *head, sep="  ")
-    own, missing = {}, []
+    own: dict[str, float] = {}
+    missing = []
     for name in ways:
         found, reason = in_process(name, arguments)
         if found is None:

@@ -13,9 +13,12 @@ makes the bytes a client uploads, `Server.accept` reads them, over any transport
 array([10.])
 """
 
-from typing import NamedTuple
+import os
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.utils.multiclass import unique_labels
 
@@ -31,7 +34,7 @@ PrivacyAccount = _core.PrivacyAccount
 MOST_BYTES = 256 << 20
 
 
-def public_key(secret):
+def public_key(secret: bytes) -> bytes:
     """The public half of 32 secret bytes, for other clients to know a client by in signed secure aggregation."""
     return _core.SecAggClient.public(bytes(secret))
 
@@ -91,8 +94,17 @@ class Agreement:
         Rows all may see, from which a basis with ranges or centres ("rbf", "spline", …) takes them.
     """
 
-    def __init__(self, estimator, features, targets=None, classes=None, rows=None):
-        template = clone(estimator)
+    _template: Any
+
+    def __init__(
+        self,
+        estimator: ContinualRegressor | ContinualClassifier,
+        features: int | Sequence[str],
+        targets: Sequence[str] | None = None,
+        classes: Iterable[Any] | None = None,
+        rows: Any = None,
+    ) -> None:
+        template: Any = clone(estimator)
         if isinstance(features, int | np.integer):
             template.n_features_in_ = int(features)
         else:
@@ -103,7 +115,7 @@ class Agreement:
             if classes is None:
                 raise ValueError("name all classes: clients see some of them each")
             known = Classes()
-            names = known.add(unique_labels(np.asarray(classes)))
+            names = known.add(unique_labels(np.asarray(list(classes))))
             target = template._target_names(None if targets is None else list(targets), 1)
             model = template._new_model(target, names, memory="ledger")
             template._classes = known
@@ -120,54 +132,56 @@ class Agreement:
         self._template = template
 
     @classmethod
-    def from_bytes(cls, data):
+    def from_bytes(cls, data: bytes) -> Self:
         """What `to_bytes` gave, at another place."""
         agreement = cls.__new__(cls)
         agreement._core = _core.Agreement.from_bytes(bytes(data))
         model = agreement._core.model()
-        kind = ContinualClassifier if model.problem()["predicts_classes"] else ContinualRegressor
+        kind: Any = ContinualClassifier if model.problem()["predicts_classes"] else ContinualRegressor
         agreement._template = kind._of(model, "the agreement")
         del agreement._template._model
         return agreement
 
-    def to_bytes(self):
+    def to_bytes(self) -> bytes:
         """As bytes, to be sent to clients."""
         return self._core.to_bytes()
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[Any, tuple[bytes]]:
         return (type(self).from_bytes, (self.to_bytes(),))
 
-    def __eq__(self, other):
+    def __eq__(self, other: object) -> bool:
         return isinstance(other, Agreement) and self.digest == other.digest
 
-    def __hash__(self):
+    def __hash__(self) -> int:
         return hash(self.digest)
 
     @property
-    def digest(self):
+    def digest(self) -> bytes:
         """SHA-256 of everything a summary depends on: loss, basis, columns, classes."""
         return self._core.digest
 
     @property
-    def fingerprint(self):
+    def fingerprint(self) -> int:
         """The first 64 bits of `digest` as a number."""
         return int.from_bytes(self.digest[:8], "big")
 
     @property
-    def width(self):
+    def width(self) -> int:
         """Design columns, the intercept included."""
         return self._core.width
 
     @property
-    def n_targets(self):
+    def n_targets(self) -> int:
         """Columns of the targets of a summary: targets, or classes."""
         return self._core.n_targets
 
-    def most_bytes(self, form="exact", numbers="double"):
+    def most_bytes(self, form: str = "exact", numbers: str = "double") -> int:
         """Most bytes an update can take; known before any row is looked at."""
         return self._core.most_bytes(form, numbers)
 
-    def summarize(self, client, step, X, y, *, form="exact", numbers="double"):
+    def summarize(
+        self, client: object, step: int, X: Any, y: Any, *, form: str = "exact", numbers: str = "double"
+    ) -> bytes:
         """What `client` uploads for the rows of one step, as bytes.
 
         `form="diagonal"` sends 2m numbers instead of m²/2: the bound on forgetting stays, the model is no longer that of pooled
@@ -175,14 +189,26 @@ class Agreement:
         """
         return self._core.summarize(str(client), step, *self._rows(X, y), form, numbers)
 
-    def _rows(self, X, y):
+    def _rows(self, X: Any, y: Any) -> tuple[NDArray[Any], _inputs.Target]:
         """Rows and targets as the core takes them."""
         X = _inputs.rows(self._template, X, reset=False)
         if isinstance(self._template, ContinualRegressor):
             return X, self._template._targets(y, X, None)[0]
         return X, coded(self._template._labels(y, X, None)[0], Classes())
 
-    def summarize_private(self, client, step, X, y, *, epsilon, delta, clip_x, clip_y, account=None):
+    def summarize_private(
+        self,
+        client: object,
+        step: int,
+        X: Any,
+        y: Any,
+        *,
+        epsilon: float,
+        delta: float,
+        clip_x: float,
+        clip_y: float,
+        account: PrivacyAccount | None = None,
+    ) -> Private:
         """What `client` uploads for the rows of one step, with differential privacy: AdaSSP, see docs/privacy.md.
 
         For any two tables that differ by one row, no outcome is likelier than `exp(epsilon)` times, except for `delta`. Features (after
@@ -195,31 +221,33 @@ class Agreement:
         sent = self._core.summarize_private(
             str(client), step, X, y, (clip_x, clip_y), (float(epsilon), float(delta)), account
         )
-        return Private(*sent[:2], tuple(sent[2]), float(epsilon), float(delta))
+        update, samples, (xx, xy, yy) = sent
+        return Private(update, samples, (xx, xy, yy), float(epsilon), float(delta))
 
-    def summary(self, X, y):
+    def summary(self, X: Any, y: Any) -> _core.Summary:
         """The summary of rows under this agreement, for those who add summaries themselves. Squared and gaussian loss only."""
         return self._core.summary(*self._rows(X, y))
 
-    def update(self, client, step, summary):
+    def update(self, client: object, step: int, summary: _core.Summary) -> bytes:
         """The upload that stands for a summary made elsewhere under this agreement."""
         return self._core.update(str(client), step, summary)
 
-    def calibrate(self, request, client, step, X, y):
+    def calibrate(self, request: bytes, client: object, step: int, X: Any, y: Any) -> bytes:
         """What `client` answers in the second round (`Server.calibration_request`), as bytes: how well probabilities fit its rows.
 
         X and y are those of the step it has sent; each row is left out of the joint model before it is scored.
         """
         return self._core.calibrate(bytes(request), str(client), step, *self._rows(X, y))
 
-    def predict(self, sent, X):
+    def predict(self, sent: bytes, X: Any) -> NDArray[Any]:
         """Numbers or classes of rows under parameters the server sent (`Server.broadcast`)."""
         out = self._core.answer(bytes(sent), _inputs.rows(self._template, X, reset=False))
         if isinstance(self._template, ContinualRegressor):
-            return out[:, 0] if self._template._flat else out
-        return self._template._classes.inside(self._core.model().classes())[out.argmax(axis=1)]
+            return np.asarray(out[:, 0] if self._template._flat else out)
+        labels: NDArray[Any] = self._template._classes.inside(self._core.model().classes())
+        return np.asarray(labels[out.argmax(axis=1)])
 
-    def _estimator(self, model):
+    def _estimator(self, model: _core.Model) -> Any:
         """The estimator of a model of this agreement."""
         estimator = type(self._template)()
         estimator._take(model)
@@ -251,16 +279,16 @@ class Server:
 
     def __init__(
         self,
-        agreement,
-        path=None,
+        agreement: Agreement,
+        path: str | os.PathLike[str] | None = None,
         *,
-        least_samples=1.0,
-        most_samples=1e12,
-        most_bytes=MOST_BYTES,
-        clients=None,
-        most_share=None,
-        weighted=False,
-    ):
+        least_samples: float = 1.0,
+        most_samples: float = 1e12,
+        most_bytes: int = MOST_BYTES,
+        clients: Iterable[object] | None = None,
+        most_share: float | None = None,
+        weighted: bool = False,
+    ) -> None:
         rules = {
             "least_samples": float(least_samples),
             "most_samples": float(most_samples),
@@ -272,30 +300,30 @@ class Server:
         self.agreement = agreement
         self._core = _core.FederatedServer(agreement._core, path, rules)
 
-    def accept(self, update):
+    def accept(self, update: bytes) -> Receipt:
         """Accepts an upload. Raises `Refused`, with the client's name as `client`; the server is then unchanged."""
         return Receipt(*self._core.accept(bytes(update)))
 
-    def held(self):
+    def held(self) -> list[Held]:
         """Everything accepted, by client and step."""
         return [Held(*line) for line in self._core.updates()]
 
-    def remove(self, client, step=None):
+    def remove(self, client: object, step: int | None = None) -> int:
         """Removes a client, or one of its steps, as if it had never been there; returns how many uploads were removed."""
         if step is None:
             return self._core.remove_client(str(client))
         return int(self._core.remove(str(client), step))
 
     @property
-    def is_exact(self):
+    def is_exact(self) -> bool:
         """Whether the model is that of pooled rows: no upload was a diagonal bound."""
         return self._core.is_exact
 
-    def model(self):
+    def model(self) -> Any:
         """The joint model, an estimator with one task "client/step" for each upload."""
         return self.agreement._estimator(self._core.model())
 
-    def commit(self):
+    def commit(self) -> Any:
         """Writes everything to the file in one transaction, and returns the joint model.
 
         Where that fails (a full disk, a reader that does not end), the file is unchanged and not locked, and `commit` can be
@@ -304,11 +332,11 @@ class Server:
         """
         return self.agreement._estimator(self._core.commit())
 
-    def broadcast(self):
+    def broadcast(self) -> bytes:
         """The parameters as bytes, to be sent to all; `Agreement.predict` uses them."""
         return self._core.broadcast()
 
-    def calibration_request(self):
+    def calibration_request(self) -> bytes:
         """Bytes for all clients, who answer with `Agreement.calibrate`: a second round that measures probabilities ("gaussian").
 
         Without it probabilities are those at temperature 1. It shows clients the sums over all rows. Answers after further uploads
@@ -316,10 +344,10 @@ class Server:
         """
         return self._core.calibration_request()
 
-    def accept_calibration(self, answer):
+    def accept_calibration(self, answer: bytes) -> None:
         """Accepts what a client answered. Raises `Refused`; the server is then unchanged. `model` and `commit` use it."""
         self._core.accept_calibration(bytes(answer))
 
-    def forgetting(self):
+    def forgetting(self) -> list[Lost]:
         """What every step of every client has lost under the joint model, or a bound on that."""
         return [Lost(*line) for line in self._core.report()]

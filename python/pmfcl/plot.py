@@ -8,7 +8,17 @@ Each function draws into the axes it is given, or new ones, and returns them.
 >>> axes = plot.front(model, "a", "b")  # doctest: +SKIP
 """
 
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from ._continual import Continual
+
+# Axes of matplotlib, which need not be installed.
+Axes = Any
 
 INK = "#30343b"
 MUTED = "#c3c7cd"
@@ -16,7 +26,7 @@ LINES = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"]
 SHOWN = 30
 
 
-def _axes(axes, size=(6.4, 4.4)):
+def _axes(axes: Axes | None, size: tuple[float, float] = (6.4, 4.4)) -> Axes:
     """Axes to draw into."""
     if axes is not None:
         return axes
@@ -27,17 +37,17 @@ def _axes(axes, size=(6.4, 4.4)):
     return plt.subplots(figsize=size, layout="constrained")[1]
 
 
-def _shown(count, most=SHOWN):
+def _shown(count: int, most: int = SHOWN) -> NDArray[np.intp]:
     """Places of at most so many tasks, first and last among them."""
-    return np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(int))
+    return np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(np.intp))
 
 
-def _some(places, count):
+def _some(places: NDArray[np.intp], count: int) -> str:
     """What a title says where not all tasks are shown."""
     return "" if len(places) == count else f" ({len(places)} of {count} tasks)"
 
 
-def _named(axis, names, rotate=False, places=None):
+def _named(axis: Any, names: Sequence[str], rotate: bool = False, places: NDArray[np.intp] | None = None) -> None:
     """Task names along an axis, cut where they are long."""
     axis.set_ticks(
         range(len(names)) if places is None else places,
@@ -48,13 +58,13 @@ def _named(axis, names, rotate=False, places=None):
             label.set(rotation=40, ha="right", rotation_mode="anchor")
 
 
-def _short(value):
+def _short(value: float) -> str:
     """Two digits that count, without an exponent where there need be none."""
     rounded = float(f"{value:.2g}")
     return f"{rounded:g}" if 1e-3 <= abs(rounded) < 1e5 or rounded == 0 else f"{rounded:.1e}"
 
 
-def _heat(axes, values, names, label):
+def _heat(axes: Axes, values: NDArray[np.float64], names: Sequence[str], label: str) -> None:
     """A heat map with a number in every cell that has room for it."""
     image = axes.imshow(np.ma.masked_invalid(values), cmap="Blues", aspect="auto")
     axes.figure.colorbar(image, ax=axes, label=label)
@@ -68,7 +78,7 @@ def _heat(axes, values, names, label):
     axes.spines[:].set_visible(False)
 
 
-def forgetting(model, axes=None):
+def forgetting(model: "Continual", axes: Axes | None = None) -> Axes:
     """What was forgotten of every task after every task, from the summaries alone."""
     history = model.history()
     places = _shown(len(history.tasks))
@@ -81,7 +91,7 @@ def forgetting(model, axes=None):
     return axes
 
 
-def losses(model, axes=None):
+def losses(model: "Continual", axes: Axes | None = None) -> Axes:
     """Loss of every task as others arrive. Up to six have a colour and, dotted, the least they could have; the rest are grey."""
     history, tasks = model.history(), model.tasks_
     places = _shown(len(tasks))
@@ -95,8 +105,8 @@ def losses(model, axes=None):
         axes.plot(range(t, len(tasks)), least[t:, t], color=colour, lw=1, ls=":")
     others = np.setdiff1d(np.arange(len(tasks)), marked)
     for k, t in enumerate(others):
-        label = None if k else f"{len(others)} other task{'s' if len(others) > 1 else ''}"
-        axes.plot(range(t, len(tasks)), history.loss[t:, t], color=MUTED, lw=0.8, zorder=1, label=label)
+        name = None if k else f"{len(others)} other task{'s' if len(others) > 1 else ''}"
+        axes.plot(range(t, len(tasks)), history.loss[t:, t], color=MUTED, lw=0.8, zorder=1, label=name)
     weights = np.array([task["samples"] for task in tasks])
     mean = [np.average(history.loss[k, : k + 1], weights=weights[: k + 1]) for k in range(len(tasks))]
     axes.plot(range(len(tasks)), mean, color=INK, lw=2.2, label="mean over samples so far")
@@ -112,7 +122,13 @@ def losses(model, axes=None):
     return axes
 
 
-def front(model, a, b, points=100, axes=None):
+def front(
+    model: "Continual",
+    a: str | Iterable[object],
+    b: str | Iterable[object],
+    points: int = 100,
+    axes: Axes | None = None,
+) -> Axes:
     """The Pareto front of two tasks or groups, with the current model, the knee and the min-max point."""
     found = model.pareto_front(a, b, points)
     axes = _axes(axes, (5.6, 4.6))
@@ -135,7 +151,7 @@ def front(model, a, b, points=100, axes=None):
     return axes
 
 
-def conflicts(model, axes=None):
+def conflicts(model: "Continual", axes: Axes | None = None) -> Axes:
     """What every task loses in the joint model with each other; bold where noise alone would not do it (p < 0.01)."""
     found = model.conflicts()
     places = _shown(len(found.tasks))
@@ -151,6 +167,6 @@ def conflicts(model, axes=None):
     return axes
 
 
-def _exact(model):
+def _exact(model: "Continual") -> bool:
     """Whether losses are values and not bounds."""
-    return model._model.problem()["exact"]
+    return bool(model._model.problem()["exact"])

@@ -34,7 +34,7 @@ def test_ridge_and_least_squares_on_all_rows(rng, ridge, intercept, weighted, ta
     for memory in ("ledger", "compact"):
         model = ContinualRegressor(ridge=ridge, fit_intercept=intercept, memory=memory, accumulator=accumulator)
         for X, y, w in tasks:
-            model.partial_fit(X, y, sample_weight=w if weighted else None)
+            model.partial_fit(X, y, w if weighted else None, task=len(X))
         X, y, w = (np.concatenate(parts) for parts in zip(*tasks, strict=True))
         samples = w.sum() if weighted else len(X)
         if ridge:
@@ -46,6 +46,8 @@ def test_ridge_and_least_squares_on_all_rows(rng, ridge, intercept, weighted, ta
         np.testing.assert_allclose(model.intercept_, peer.intercept_, **NEAR)
         np.testing.assert_allclose(model.predict(X), peer.predict(X), **NEAR)
         assert model.coef_.shape == peer.coef_.shape
+        assert type(model.intercept_) is type(peer.intercept_)
+        assert np.shape(model.intercept_) == np.shape(peer.intercept_)
         assert model.n_samples_ == pytest.approx(samples)
 
 
@@ -54,7 +56,7 @@ def test_order_split_and_threads_do_not_matter(months):
     joint = ContinualRegressor(ridge=0.01).fit(X, y)
     backwards = learned(ContinualRegressor(ridge=0.01), months[::-1])
     np.testing.assert_allclose(backwards.coef_, joint.coef_, **NEAR)
-    one, two = (learned(ContinualRegressor(threads=threads), months).coef_ for threads in (1, 2))
+    one, two = (learned(ContinualRegressor(n_jobs=n_jobs), months).coef_ for n_jobs in (1, 2))
     assert one.tobytes() == two.tobytes()
 
 

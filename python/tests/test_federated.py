@@ -191,7 +191,7 @@ def test_private_uploads_near_the_truth_and_an_account_that_closes():
     ("arguments", "text"),
     [
         ((ContinualClassifier(), 4), "classes"),
-        ((ContinualRegressor(prefer="decay:0.5"), 4), "order"),
+        ((ContinualRegressor(preference="decay:0.5"), 4), "order"),
         ((ContinualRegressor(basis="rbf:4"), 4), "rows"),
     ],
 )

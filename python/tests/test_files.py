@@ -73,9 +73,9 @@ def test_the_command_line_goes_on_where_python_stopped_and_back(months, tmp_path
     assert not hasattr(model, "feature_names_in_")
     assert model.n_features_in_ == 5
     assert model.preference_ == "equal"
-    assert model.get_params()["prefer"] == "equal"
+    assert model.get_params()["preference"] == "equal"
     assert model.ridge == 0.1
-    expected = learned(ContinualRegressor(ridge=0.1, prefer="equal"), months[:3])
+    expected = learned(ContinualRegressor(ridge=0.1, preference="equal"), months[:3])
     np.testing.assert_allclose(model.coef_, expected.coef_, rtol=1e-12)
     model.partial_fit(*months[3], task="t3").unlearn("t0")
     model.save(path)
@@ -125,13 +125,13 @@ REGRESSIONS = [
     ({"memory": "compact"}, ["--memory", "compact"]),
     ({"accumulator": "gram"}, ["--accumulator", "gram"]),
     ({"accumulator": "mixed"}, ["--accumulator", "mixed"]),
-    ({"prefer": "equal"}, ["--prefer", "equal"]),
-    ({"prefer": "decay:0.5", "memory": "compact"}, ["--prefer", "decay:0.5", "--memory", "compact"]),
+    ({"preference": "equal"}, ["--prefer", "equal"]),
+    ({"preference": "decay:0.5", "memory": "compact"}, ["--prefer", "decay:0.5", "--memory", "compact"]),
     ({"basis": "poly:2"}, ["--basis", "poly:2"]),
     ({"basis": "spline:4", "ridge": 0.01}, ["--basis", "spline:4", "--ridge", "0.01"]),
     ({"basis": "rff:16,gamma=0.5,seed=3"}, ["--basis", "rff:16,gamma=0.5,seed=3"]),
     ({"loss": "huber"}, ["--loss", "huber"]),
-    ({"loss": "huber:1.35", "prefer": "equal"}, ["--loss", "huber:1.35", "--prefer", "equal"]),
+    ({"loss": "huber:1.35", "preference": "equal"}, ["--loss", "huber:1.35", "--prefer", "equal"]),
     ({"loss": "poisson", "memory": "compact"}, ["--loss", "poisson", "--memory", "compact"]),
     ({"loss": "poisson:6", "ridge": 0.1}, ["--loss", "poisson:6", "--ridge", "0.1"]),
 ]
@@ -142,7 +142,7 @@ CLASSIFIERS = [
     ({"shrinkage": "ridge:0.1", "memory": "compact"}, None),
     ({"calibration": "off"}, ["--calibrate", "off"]),
     (
-        {"loss": "squared", "ridge": 0.1, "prefer": "equal"},
+        {"loss": "squared", "ridge": 0.1, "preference": "equal"},
         ["--loss", "squared", "--ridge", "0.1", "--prefer", "equal"],
     ),
     ({"loss": "logistic"}, ["--loss", "logistic"]),
@@ -171,7 +171,7 @@ def test_both_sides_go_on_under_every_setting(rng, tmp_path, make, parameters, f
 
     def check(path, back, expected):
         for key, value in expected.get_params().items():
-            if key not in ("threads", "loss", "shrinkage"):
+            if key not in ("n_jobs", "loss", "shrinkage"):
                 assert back.get_params()[key] == value, key
         assert back.loss == expected.loss_
         # Tasks are pooled in other steps, which rounding shows.

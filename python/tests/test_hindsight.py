@@ -64,11 +64,11 @@ def test_history_is_that_of_the_models_on_the_way(months):
 
 def test_preferences_in_hindsight(months):
     model = learned(ContinualRegressor(ridge=0.0), months)
-    assert model.prefer == "samples"
+    assert model.preference == "samples"
     assert model.prefer("equal") is model
     assert model.preference_ == "equal"
-    assert model.get_params()["prefer"] == "samples"
-    fresh = learned(ContinualRegressor(ridge=0.0, prefer="equal"), months)
+    assert model.get_params()["preference"] == "samples"
+    fresh = learned(ContinualRegressor(ridge=0.0, preference="equal"), months)
     np.testing.assert_allclose(model.coef_, fresh.coef_, rtol=1e-10)
     model.prefer(t0=0.25, t2=0.75)
     assert model.preference_ == {"t0": 0.25, "t2": 0.75}
@@ -251,7 +251,7 @@ def test_missing_p_values_and_intervals_are_explained(rng):
         weighted.predict_interval(np.ones((1, 2)))
     assert np.isfinite(made(1.0, weight=2.0).conflicts().p_value[0, 1])
     with pytest.warns(UserWarning, match="approximate"):
-        made(1.0, memory="compact", prefer="equal").predict_interval(np.ones((1, 2)))
+        made(1.0, memory="compact", preference="equal").predict_interval(np.ones((1, 2)))
     X = np.c_[rng.normal(size=30), np.zeros(30)]
     flat = ContinualRegressor(ridge=0.0).fit(X, X[:, 0] + rng.normal(size=30))
     with pytest.warns(UserWarning, match=r"1 of 2 rows have no interval \(the first is row 1\)"):
@@ -340,7 +340,7 @@ def test_log_loss_warns_where_tasks_lack_classes(rng):
     y = np.repeat([0, 1, 2, 3], 20)
     X = rng.normal(size=(80, 2)) + y[:, None]
     with pytest.warns(UserWarning, match="lacks the classes of 50 % of all rows"):
-        model.partial_fit(X[:40], y[:40], classes=[0, 1, 2, 3]).partial_fit(X[40:], y[40:])
+        model.partial_fit(X[:40], y[:40], classes=[0, 1, 2, 3]).partial_fit(X[40:], y[40:], task=1)
     assert model.mean_forgetting_ is None
     mean = sum(task["weight"] * task["bound"] for task in model.tasks_)
     assert model.mean_forgetting_bound_ == pytest.approx(mean, rel=1e-9)

@@ -29,7 +29,7 @@ def test_row_major_doubles_are_not_copied(rng):
     X[:, 0] = np.arange(len(X)) % 7
     X.flags.writeable = False
     before = peak()
-    ContinualRegressor(threads=1, ridge=0.1).fit(X, X[:, 0])
+    ContinualRegressor(n_jobs=1, ridge=0.1).fit(X, X[:, 0])
     assert peak() - before < X.nbytes / 2
 
 
@@ -136,7 +136,7 @@ def test_other_threads_go_on_meanwhile(rng):
     thread = threading.Thread(target=tick)
     thread.start()
     start = time.perf_counter()
-    ContinualRegressor(threads=1).fit(X, y)
+    ContinualRegressor(n_jobs=1).fit(X, y)
     end = time.perf_counter()
     done.set()
     thread.join()
@@ -146,10 +146,10 @@ def test_other_threads_go_on_meanwhile(rng):
 
 def unsolved(rng):
     """A model with tasks that nobody has asked for anything yet; a solution takes some tenths of a second."""
-    model = ContinualRegressor(basis="rff:300,gamma=0.1,seed=1", threads=1)
-    for _ in range(6):
+    model = ContinualRegressor(basis="rff:300,gamma=0.1,seed=1", n_jobs=1)
+    for k in range(6):
         X = rng.normal(size=(200, 5))
-        model.partial_fit(X, np.sin(X).sum(axis=1) + rng.normal(size=200))
+        model.partial_fit(X, np.sin(X).sum(axis=1) + rng.normal(size=200), task=k)
     assert not model._model.facts()["solved"]
     return model
 
@@ -183,8 +183,8 @@ def test_eight_threads_ask_an_unsolved_model(rng):
         lambda model, X: model.mean_forgetting_,
         lambda model, X: model.history(),
         lambda model, X: model.conflicts(),
-        lambda model, X: model.pareto_front("task-1", "task-2", points=10),
-        lambda model, X: model.prefer(budget={"task-1": 10.0}),
+        lambda model, X: model.pareto_front("0", "1", points=10),
+        lambda model, X: model.prefer(budget={"0": 10.0}),
         lambda model, X: model.export(),
         lambda model, X: model.report(),
         lambda model, X: pickle.dumps(model),
@@ -204,7 +204,7 @@ def test_whoever_solves_lets_other_threads_go_on(rng, call):
 
 def test_ctrl_c_is_heard_and_leaves_the_model_as_it_was(rng):
     X, y = rng.normal(size=(300_000, 40)), rng.normal(size=300_000)
-    model = ContinualRegressor(threads=1, ridge=0.1).partial_fit(X[:100], y[:100], task="small")
+    model = ContinualRegressor(n_jobs=1, ridge=0.1).partial_fit(X[:100], y[:100], task="small")
     before = model.coef_
 
     def interrupt():
@@ -225,3 +225,27 @@ def test_ctrl_c_is_heard_and_leaves_the_model_as_it_was(rng):
     assert len(names) < 100
     if len(names) == 1:
         assert model.coef_.tobytes() == before.tobytes()
+
+
+@pytest.mark.parametrize("make", [ContinualRegressor, lambda **k: ContinualClassifier(loss="logistic", **k)])
+def test_an_array_that_another_thread_writes_to_meanwhile(rng, make):
+    # What is read is a copy of some rows, so the model is that of rows that were there at some time.
+    X, y = rng.normal(size=(200_000, 8)), rng.integers(2, size=200_000).astype(float)
+    before, done = X.copy(), threading.Event()
+
+    def write():
+        while not done.is_set():
+            X[:] = -before
+            X[:] = before
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    try:
+        model = make(n_jobs=2)
+        for k in range(3):
+            model.partial_fit(X, y, task=k)
+            assert np.isfinite(model.predict(X)).all()
+    finally:
+        done.set()
+        thread.join()
+    assert np.isfinite(model.coef_).all()

@@ -27,7 +27,7 @@ def test_nothing_is_known_before_the_first_task(make):
         with pytest.raises(NotFittedError):
             ask()
     assert not hasattr(model, "forgetting_")
-    assert model.prefer == "samples"
+    assert model.preference == "samples"
 
 
 def test_features_that_are_not_finite_are_named(rng):
@@ -58,8 +58,19 @@ def test_what_has_the_wrong_shape_or_kind(months):
         (lambda: model.partial_fit(X, y, sample_weight=np.ones(3)), ValueError, "sample_weight"),
         (lambda: model.partial_fit(X, y, sample_weight=-np.ones(len(y))), ValueError, "negative"),
         (lambda: model.partial_fit(X, y, sample_weight=np.zeros(len(y))), ValueError, "zero"),
-        (lambda: model.partial_fit(X, y, weight=0.0), ValueError, "weight of task"),
-        (lambda: model.partial_fit(X, y, task="task-1"), ValueError, "learned already"),
+        (lambda: model.partial_fit(X, y, task="b", weight=0.0), ValueError, "weight of task"),
+        (lambda: model.partial_fit(X, y, task="stream"), ValueError, "learned already"),
+        (lambda: model.partial_fit(X, y, weight=2.0), ValueError, "weight is that of a whole task"),
+        (lambda: ContinualRegressor(threads=1), TypeError, "threads"),
+        (lambda: ContinualRegressor(prefer="equal"), TypeError, "prefer"),
+        (lambda: ContinualRegressor(n_jobs=0).fit(X, y), ValueError, "n_jobs is 0"),
+        (lambda: ContinualRegressor(ridge=[0.1, 0.2]).fit(X, y), ValueError, "list of ridges"),
+        (lambda: ContinualRegressor(loss="huber", ridge=[0.1, 0.2]).fit(X, y), ValueError, "ridge for each target"),
+        (
+            lambda: ContinualClassifier(loss="squared", ridge=[0.1, 0.2]).fit(X, y > 0),
+            ValueError,
+            "ridge for each target",
+        ),
         (lambda: model.partial_fit(X, None), ValueError, "requires y"),
         (lambda: model.partial_fit(scipy_sparse.csr_matrix(X), y), TypeError, "[Ss]parse"),
         (lambda: model.partial_fit([["a"] * 5], [1.0]), ValueError, "could not convert"),
@@ -86,7 +97,7 @@ def test_settings_that_make_no_sense_are_told_when_fitting(months):
         (ContinualRegressor, {"basis": "wavelet"}, "basis|wavelet"),
         (ContinualRegressor, {"memory": "none"}, "ledger, compact"),
         (ContinualRegressor, {"accumulator": "sum"}, "auto, qr, gram, mixed"),
-        (ContinualRegressor, {"prefer": "decay:2"}, "decay"),
+        (ContinualRegressor, {"preference": "decay:2"}, "decay"),
         (ContinualClassifier, {"loss": "hinge"}, "squared, huber.*, gaussian, logistic"),
         (ContinualClassifier, {"curvature": "flat"}, "bohning"),
         (ContinualClassifier, {"scheme": "twice"}, "one-shot"),

@@ -43,7 +43,7 @@ def test_copies_are_the_same_and_apart(months, flowers):
 def test_they_are_what_they_say():
     assert is_regressor(ContinualRegressor())
     assert is_classifier(ContinualClassifier())
-    assert repr(ContinualRegressor(prefer="equal")) == "ContinualRegressor(prefer='equal')"
+    assert repr(ContinualRegressor(preference="equal")) == "ContinualRegressor(preference='equal')"
 
 
 def test_pipelines_searches_and_frames(rng):

@@ -355,7 +355,7 @@ impl<'a> DemoResult<'a> {
         let summary =
             |name: &str| Ok::<_, pmfcl::Error>(&self.learner.task_summary(name)?.quadratic);
         let (a, b) = (summary(&first)?, summary(&last)?);
-        let front = PairFront::penalized(a, b, true, self.learner.solution()?.penalty)?;
+        let front = PairFront::penalized(a, b, true, &self.learner.solution()?.penalty)?;
         let at = |p: pmfcl::pareto::FrontPoint| (p.loss_a, p.loss_b);
         let of = |theta: &Theta| -> Result<(f64, f64)> { Ok((a.loss(theta)?, b.loss(theta)?)) };
         let points = front.points(120).into_iter().map(at);

@@ -94,7 +94,7 @@ impl Set {
     pub(crate) fn run(&self) -> Result<()> {
         change(&self.model, |learner| {
             let standardize = learner.settings().standardize;
-            Ok(learner.set_ridge(self.ridge, standardize)?)
+            Ok(learner.set_ridge(self.ridge.clone(), standardize)?)
         })
     }
 }

@@ -373,7 +373,7 @@ impl Creation {
         let settings = Settings {
             basis: self.basis.clone().unwrap_or_default(),
             intercept: !self.no_intercept,
-            ridge: self.ridge.unwrap_or_default(),
+            ridge: self.ridge.clone().unwrap_or_default(),
             standardize: self.standardize,
             memory: self.memory.unwrap_or_default(),
             accumulator: self.accumulator.unwrap_or_default(),

@@ -46,6 +46,7 @@ impl Show {
         let mut out = format!("{}\n\n", bold(&self.model.display().to_string()));
         let ridge = match (fact(learner, "shrinkage"), learner.solution()) {
             (Some(shrinkage), _) => format!("shrinkage {}", short(shrinkage)),
+            (None, Ok(m)) if m.penalty.own_ridges().is_some() => s.ridge.to_string(),
             (None, Ok(m)) => format!("{} ({})", short(m.penalty.ridge()), s.ridge),
             (None, Err(_)) => s.ridge.to_string(),
         };
@@ -252,7 +253,10 @@ pub(crate) fn document(model: &Model, tasks: &[TaskReport]) -> Value {
         "features": model.features(),
         "inputs": model.schema.features(),
         "basis": s.basis.to_string(),
-        "ridge": learner.solution().ok().map(|m| m.penalty.ridge()),
+        "ridge": learner.solution().ok().map(|m| match m.penalty.own_ridges() {
+            Some(own) => json!(own),
+            None => json!(m.penalty.ridge()),
+        }),
         "ridge_setting": s.ridge.to_string(),
         "standardize": learner.solution().map_or(s.standardize, |m| m.penalty.standardize()),
         "memory": s.memory.to_string(),

@@ -233,14 +233,25 @@ pub(crate) fn solution(values: &Values, value: &Value) -> Result<Solution, Strin
     };
     let boolean =
         |name: &str| value[name].as_bool().ok_or_else(|| format!("its solution lacks `{name}`"));
-    let ridge = value["ridge"].as_f64().ok_or("its solution lacks `ridge`")?;
+    let standardize = boolean("standardize")?;
+    let penalty = match (&value["ridge"], value["ridge"].as_f64()) {
+        (_, Some(ridge)) => Penalty::new(ridge, standardize),
+        (Value::Array(own), _) => {
+            let own: Option<Vec<f64>> = own.iter().map(Value::as_f64).collect();
+            Penalty::per_target(
+                &own.ok_or("its solution has ridges that are no numbers")?,
+                standardize,
+            )
+        }
+        _ => return Err("its solution lacks `ridge`".to_owned()),
+    };
     let theta = Theta::from_columns(size("width")?, size("targets")?, numbers(values, "theta")?)
         .map_err(|e| e.to_string())?;
     Ok(Solution {
         theta,
         rank: size("rank")?,
         outcome: if boolean("unique")? { Outcome::Unique } else { Outcome::MinimumNorm },
-        penalty: Penalty::new(ridge, boolean("standardize")?).map_err(|e| e.to_string())?,
+        penalty: penalty.map_err(|e| e.to_string())?,
     })
 }
 

@@ -314,7 +314,10 @@ fn write_values(
             "targets": solution.theta.targets(),
             "rank": solution.rank,
             "unique": solution.outcome == Outcome::Unique,
-            "ridge": solution.penalty.ridge(),
+            "ridge": match solution.penalty.own_ridges() {
+                Some(own) => json!(own),
+                None => json!(solution.penalty.ridge()),
+            },
             "standardize": solution.penalty.standardize(),
             "generation": generation,
             "present": learner.present_columns().unwrap_or_default(),

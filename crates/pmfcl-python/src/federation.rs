@@ -19,7 +19,7 @@ use crate::call::{ModelChangedError, outside, raised, raised_by_file, raised_in}
 use crate::model::PyModel;
 use crate::private::{PyAccount, released};
 use crate::summary::PySummary;
-use crate::table::{Table, Target, table, task_rows};
+use crate::table::{OwnTable, Table, Target, TaskTable, table};
 
 pyo3::create_exception!(
     pmfcl._core,
@@ -88,8 +88,9 @@ impl PyAgreement {
     /// From a model that has learned nothing, and rows all may see where its basis needs some.
     #[new]
     #[pyo3(signature = (model, rows=None))]
-    fn new(py: Python<'_>, model: &PyModel, rows: Option<Table<'_>>) -> PyResult<Self> {
-        let rows = rows.as_ref().map(Table::rows).transpose()?;
+    fn new(py: Python<'_>, model: &PyModel, rows: Option<Table>) -> PyResult<Self> {
+        let own = rows.map(|rows| rows.whole(py)).transpose()?;
+        let rows = own.as_ref().map(OwnTable::rows).transpose()?;
         let empty = model.model.clone();
         Self::of(outside(py, || empty.founded(rows).map_err(raised_by_file))?)
     }
@@ -134,9 +135,11 @@ impl PyAgreement {
     }
 
     /// The summary of rows, where it is all that a client sends.
-    fn summary(&self, py: Python<'_>, x: Table<'_>, y: Target<'_>) -> PyResult<PySummary> {
+    fn summary(&self, py: Python<'_>, x: Table, y: Target) -> PyResult<PySummary> {
         self.check_exact()?;
-        let rows = task_rows(&x, &y, &None)?;
+        let table = TaskTable::new(py, x, y, None)?;
+        let own = table.whole(py)?;
+        let rows = own.rows()?;
         let task = outside(py, || {
             let made = self.agreement.summarize(rows);
             made.map_err(|e| self.raised(&e))
@@ -169,13 +172,15 @@ impl PyAgreement {
         py: Python<'py>,
         client: &str,
         step: u64,
-        x: Table<'_>,
-        y: Target<'_>,
+        x: Table,
+        y: Target,
         form: &str,
         numbers: &str,
     ) -> PyResult<Bound<'py, PyBytes>> {
         let (diagonal, single) = (is_diagonal(form)?, is_single(numbers)?);
-        let rows = task_rows(&x, &y, &None)?;
+        let table = TaskTable::new(py, x, y, None)?;
+        let own = table.whole(py)?;
+        let rows = own.rows()?;
         let sent = outside(py, || {
             let made = Update::of_rows(&self.agreement, client, step, rows);
             let mut update = made.map_err(|e| self.raised(&e))?;
@@ -198,13 +203,15 @@ impl PyAgreement {
         py: Python<'py>,
         client: &str,
         step: u64,
-        x: Table<'_>,
-        y: Target<'_>,
+        x: Table,
+        y: Target,
         clip: (f64, f64),
         budget: (f64, f64),
         account: Option<PyRefMut<'_, PyAccount>>,
     ) -> PyResult<(Bound<'py, PyBytes>, f64, [f64; 3])> {
-        let rows = task_rows(&x, &y, &None)?;
+        let table = TaskTable::new(py, x, y, None)?;
+        let own = table.whole(py)?;
+        let rows = own.rows()?;
         let (Targets::Values(values), []) = (rows.y, self.agreement.class_names()) else {
             return Err(PyValueError::new_err(
                 "noisy counts of classes do not add up; private updates are for values",
@@ -246,10 +253,11 @@ impl PyAgreement {
         &self,
         py: Python<'py>,
         sent: &[u8],
-        x: Table<'_>,
+        x: Table,
     ) -> PyResult<Bound<'py, PyArray2<f64>>> {
         let sent = Broadcast::from_bytes(sent, usize::MAX).map_err(|r| refusal(py, &r))?;
-        let x = x.rows()?;
+        let own = x.whole(py)?;
+        let x = own.rows()?;
         let cells = outside(py, || {
             let cells = sent.answer(&self.agreement, x);
             cells.map_err(|e| self.raised(&e))

@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use crate::call::{outside, raised};
 use crate::model::{PyModel, parsed};
 use crate::passes::fit;
-use crate::table::{Table, Target, Weights, task_rows};
+use crate::table::{Table, Target, TaskTable, Weights};
 
 impl PyModel {
     /// Changes what was learned, with the lock released.
@@ -24,7 +24,7 @@ impl PyModel {
 impl PyModel {
     /// A preference by its name.
     fn prefer(&mut self, py: Python<'_>, name: &str) -> PyResult<()> {
-        let preference: Preference = parsed("prefer", name)?;
+        let preference: Preference = parsed("preference", name)?;
         self.change(py, |learner| learner.prefer(preference))
     }
 
@@ -57,15 +57,15 @@ impl PyModel {
         &mut self,
         py: Python<'_>,
         name: &str,
-        x: Table<'_>,
-        y: Target<'_>,
-        sample_weight: Weights<'_>,
+        x: Table,
+        y: Target,
+        sample_weight: Weights,
     ) -> PyResult<()> {
-        let rows = task_rows(&x, &y, &sample_weight)?;
+        let table = TaskTable::new(py, x, y, sample_weight)?;
         let (learner, schema) = (&mut self.model.learner, &self.model.schema);
         outside(py, || {
             let (_, draft) =
-                fit(learner, rows, 1.0).map_err(|failure| failure.raised(schema, learner))?;
+                fit(learner, &table, 1.0).map_err(|failure| failure.raised(schema, learner))?;
             learner.unlearn_summary(name, &draft.summary).map_err(raised)
         })
     }

@@ -1,11 +1,11 @@
 //! The Rust half of the Python package `pmfcl`: arrays in, summaries and models out.
 //!
 //! Python decides what a call means (names, defaults, scikit-learn's rules); this crate runs it, with the interpreter's lock
-//! released, on the caller's memory. Settings have the names of the command line and the model file.
+//! released. Settings have the names of the command line and the model file.
 //!
 //! | module | what it is for |
 //! | --- | --- |
-//! | `table`, `arrow` | the caller's numbers, without a copy where they are row-major already |
+//! | `table`, `arrow` | the caller's numbers, copied before they are read |
 //! | `call` | work with the lock released; panics and errors become exceptions |
 //! | `passes` | passes over rows that Ctrl-C can interrupt |
 //! | `summary` | `Summary` |

@@ -6,7 +6,7 @@ use numpy::{PyArray1, PyArray2};
 use pmfcl::problem::{Evaluation, Exactness, Response};
 use pmfcl::report::inference::Covariance;
 use pmfcl::report::{MissingReason, SampleWeights, conflict};
-use pmfcl::{Outcome, Preference, Problem, Summary, TaskReport};
+use pmfcl::{Outcome, Preference, Problem, Ridge, Summary, TaskReport};
 use pmfcl_export::{ExportError, Exported, Input as ExportInput};
 use pmfcl_file::{ColumnKind, Input};
 use pmfcl_report::{FrontPoint, Pair, Subject, page};
@@ -180,12 +180,15 @@ impl PyModel {
         let dict = PyDict::new(py);
         dict.set_item("basis", s.basis.to_string())?;
         dict.set_item("fit_intercept", s.intercept)?;
-        dict.set_item("ridge", s.ridge.to_string())?;
+        match &s.ridge {
+            Ridge::PerTarget(list) => dict.set_item("ridge", list)?,
+            other => dict.set_item("ridge", other.to_string())?,
+        }
         dict.set_item("standardize", s.standardize)?;
         dict.set_item("memory", s.memory.to_string())?;
         dict.set_item("accumulator", s.accumulator.to_string())?;
         dict.set_item("store", s.store.to_string())?;
-        dict.set_item("prefer", s.prefer.to_string())?;
+        dict.set_item("preference", s.prefer.to_string())?;
         Ok(dict)
     }
 
@@ -215,7 +218,10 @@ impl PyModel {
         let dict = PyDict::new(py);
         dict.set_item("rank", solution.rank)?;
         dict.set_item("unique", solution.outcome == Outcome::Unique)?;
-        dict.set_item("ridge", solution.penalty.ridge())?;
+        match solution.penalty.own_ridges() {
+            Some(own) => dict.set_item("ridge", PyArray1::from_slice(py, own))?,
+            None => dict.set_item("ridge", solution.penalty.ridge())?,
+        }
         dict.set_item("standardize", solution.penalty.standardize())?;
         dict.set_item("accumulator", learner.accumulator().to_string())?;
         dict.set_item("rounding_bound", outside(py, || learner.rounding_bound().map_err(raised))?)?;
@@ -276,13 +282,6 @@ impl PyModel {
 
     fn task_names(&self) -> Vec<String> {
         self.learner().names().map(str::to_owned).collect()
-    }
-
-    /// `task-K` with the next number that is free.
-    fn next_name(&self) -> String {
-        let learner = self.learner();
-        let mut names = (learner.names().len() + 1..).map(|k| format!("task-{k}"));
-        names.find(|name| !learner.contains(name)).unwrap_or_default()
     }
 
     /// Samples of each class that occurs, task by task.
@@ -364,11 +363,13 @@ impl PyModel {
     fn intervals<'py>(
         &self,
         py: Python<'py>,
-        x: Table<'_>,
+        x: Table,
         level: f64,
         weights: &str,
     ) -> PyResult<(Matrix<'py>, Matrix<'py>, Vec<usize>, bool)> {
-        let (learner, x) = (self.learner(), x.rows()?);
+        let learner = self.learner();
+        let own = x.whole(py)?;
+        let x = own.rows()?;
         let weights: SampleWeights = parsed("weights", weights)?;
         let (found, approximate) = outside(py, || {
             let covariance = Covariance::with_weights(learner, weights).map_err(raised)?;

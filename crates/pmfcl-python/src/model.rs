@@ -15,8 +15,8 @@ use pyo3::types::PyDict;
 use crate::call::{outside, raised, raised_in};
 use crate::file::KnownFiles;
 use crate::passes::fit;
-use crate::summary::{PySummary, all_threads};
-use crate::table::{Table, Target, Weights, table, task_rows};
+use crate::summary::{PySummary, threads_of};
+use crate::table::{Table, Target, TaskTable, Weights, table};
 
 /// Rows predicted between two checks for Ctrl-C.
 const BLOCK: usize = 1 << 14;
@@ -42,25 +42,27 @@ impl PyModel {
     fn in_blocks<T: Send>(
         &self,
         py: Python<'_>,
-        x: Rows<'_>,
+        x: &Table,
         answer: impl Fn(&Learner, Rows<'_>) -> Result<Vec<T>, Error> + Sync,
     ) -> PyResult<Vec<T>> {
         let mut all = Vec::new();
-        let mut from = 0;
+        let (count, mut from) = (x.len(py), 0);
         loop {
-            let to = (from + BLOCK).min(x.len());
+            let to = (from + BLOCK).min(count);
+            let own = x.block(py, (from, to))?;
+            let rows = own.rows()?;
             let block = outside(py, || {
-                let found = answer(self.learner(), x.slice(from, to));
+                let found = answer(self.learner(), rows);
                 found.map_err(|e| {
                     let error = e.in_later_rows(from as u64);
                     raised_in(&error, &self.model.schema, self.learner())
                 })
             })?;
-            if from == 0 && to == x.len() {
+            if from == 0 && to == count {
                 return Ok(block);
             }
             all.extend(block);
-            if to == x.len() {
+            if to == count {
                 return Ok(all);
             }
             py.check_signals()?;
@@ -125,7 +127,7 @@ fn settings_of(given: &Bound<'_, PyDict>) -> PyResult<Settings> {
         found.ok_or_else(|| PyTypeError::new_err(format!("the setting `{name}` is missing")))
     };
     let text = |name: &str| required(name)?.extract::<String>();
-    let threads: Option<usize> = required("threads")?.extract()?;
+    let n_jobs: Option<i64> = required("n_jobs")?.extract()?;
     Ok(Settings {
         basis: parsed("basis", &text("basis")?)?,
         intercept: required("fit_intercept")?.is_truthy()?,
@@ -134,8 +136,8 @@ fn settings_of(given: &Bound<'_, PyDict>) -> PyResult<Settings> {
         memory: parsed("memory", &text("memory")?)?,
         accumulator: parsed("accumulator", &text("accumulator")?)?,
         store: parsed("store", &text("store")?)?,
-        prefer: parsed("prefer", &text("prefer")?)?,
-        threads: threads.unwrap_or_else(all_threads).max(1),
+        prefer: parsed("preference", &text("preference")?)?,
+        threads: threads_of(n_jobs)?,
     })
 }
 
@@ -162,28 +164,48 @@ impl PyModel {
         &mut self,
         py: Python<'_>,
         name: &str,
-        x: Table<'_>,
-        y: Target<'_>,
-        sample_weight: Weights<'_>,
+        x: Table,
+        y: Target,
+        sample_weight: Weights,
         weight: f64,
     ) -> PyResult<()> {
-        let rows = task_rows(&x, &y, &sample_weight)?;
+        let table = TaskTable::new(py, x, y, sample_weight)?;
         let Model { schema, learner } = &mut self.model;
         outside(py, || {
             // A name that is taken is reported before any row is looked at.
             learner.check_new(name, weight).map_err(raised)?;
             let (design, draft) =
-                fit(learner, rows, weight).map_err(|failure| failure.raised(schema, learner))?;
+                fit(learner, &table, weight).map_err(|failure| failure.raised(schema, learner))?;
             let inserted = learner.insert(name, &design, draft, weight);
             inserted.map_err(|e| raised_in(&e, schema, learner))
         })
     }
 
-    /// Learns a task summarized elsewhere; `classes` name its targets where classes are predicted.
+    /// Adds rows to the task learned last.
+    fn append(
+        &mut self,
+        py: Python<'_>,
+        x: Table,
+        y: Target,
+        sample_weight: Weights,
+    ) -> PyResult<()> {
+        let table = TaskTable::new(py, x, y, sample_weight)?;
+        let Model { schema, learner } = &mut self.model;
+        outside(py, || {
+            let weight = learner.records().last().map_or(1.0, |record| record.weight);
+            let (design, draft) =
+                fit(learner, &table, weight).map_err(|failure| failure.raised(schema, learner))?;
+            let appended = learner.append(&design, draft);
+            appended.map_err(|e| raised_in(&e, schema, learner))
+        })
+    }
+
+    /// Learns a task summarized elsewhere; `classes` name its targets where classes are predicted. Without a name it is added
+    /// to the task learned last.
     fn learn_summary(
         &mut self,
         py: Python<'_>,
-        name: &str,
+        name: Option<&str>,
         summary: PySummary,
         classes: Vec<String>,
         weight: f64,
@@ -205,31 +227,31 @@ impl PyModel {
             } else {
                 TaskSummary::exact(summary.summary, None)
             };
-            learner.insert_summary(name, task, weight).map_err(raised)
+            match (name, learner.design().cloned()) {
+                (Some(name), _) => learner.insert_summary(name, task, weight),
+                (None, Some(design)) => learner.append(&design, task),
+                (None, None) => Err(Error::NotLearned),
+            }
+            .map_err(raised)
         })
     }
 
     /// Predicted values, `(rows, targets)`.
-    fn predict<'py>(&self, py: Python<'py>, x: Table<'_>) -> PyResult<Bound<'py, PyArray2<f64>>> {
-        let x = x.rows()?;
-        let cells = self.in_blocks(py, x, Learner::predict)?;
-        let targets = cells.len().checked_div(x.len()).unwrap_or(0);
+    fn predict<'py>(&self, py: Python<'py>, x: Table) -> PyResult<Bound<'py, PyArray2<f64>>> {
+        let cells = self.in_blocks(py, &x, Learner::predict)?;
+        let targets = cells.len().checked_div(x.len(py)).unwrap_or(0);
         table(py, cells, targets)
     }
 
     /// Scores of every class, `(rows, classes)`.
-    fn scores<'py>(&self, py: Python<'py>, x: Table<'_>) -> PyResult<Bound<'py, PyArray2<f64>>> {
-        let cells = self.in_blocks(py, x.rows()?, Learner::scores)?;
+    fn scores<'py>(&self, py: Python<'py>, x: Table) -> PyResult<Bound<'py, PyArray2<f64>>> {
+        let cells = self.in_blocks(py, &x, Learner::scores)?;
         table(py, cells, self.learner().classes().len())
     }
 
     /// Probabilities of every class, `(rows, classes)`.
-    fn probabilities<'py>(
-        &self,
-        py: Python<'py>,
-        x: Table<'_>,
-    ) -> PyResult<Bound<'py, PyArray2<f64>>> {
-        let cells = self.in_blocks(py, x.rows()?, Learner::probabilities)?;
+    fn probabilities<'py>(&self, py: Python<'py>, x: Table) -> PyResult<Bound<'py, PyArray2<f64>>> {
+        let cells = self.in_blocks(py, &x, Learner::probabilities)?;
         table(py, cells, self.learner().classes().len())
     }
 
@@ -256,12 +278,8 @@ impl PyModel {
     }
 
     /// The class of every row, as its position in `classes()`.
-    fn predict_codes<'py>(
-        &self,
-        py: Python<'py>,
-        x: Table<'_>,
-    ) -> PyResult<Bound<'py, PyArray1<u32>>> {
-        let codes = self.in_blocks(py, x.rows()?, Learner::predict_codes)?;
+    fn predict_codes<'py>(&self, py: Python<'py>, x: Table) -> PyResult<Bound<'py, PyArray1<u32>>> {
+        let codes = self.in_blocks(py, &x, Learner::predict_codes)?;
         Ok(PyArray1::from_vec(py, codes))
     }
 

@@ -1,21 +1,25 @@
 //! Passes over rows in memory that Ctrl-C can interrupt.
 
 use pmfcl::problem::{Draft, InMemory, Partial, Pass, Passes, TaskContext, Worker};
-use pmfcl::{Design, Error, Learner, TaskRows};
+use pmfcl::{Design, Error, Learner};
 use pmfcl_file::Schema;
 use pyo3::prelude::*;
 
 use crate::call::{raised, raised_in};
+use crate::table::TaskTable;
 
 /// Blocks of rows each thread takes between two checks for Ctrl-C: less than a second of work up to some hundred columns.
 const BLOCKS: usize = 4;
+
+/// Rows at the beginning of a table from which a basis may take its ranges.
+const FIRST_ROWS: usize = 10_000;
 
 /// Why a pass ended early.
 pub(crate) enum Failure {
     /// The rows are at fault.
     Rows(Error),
-    /// The handler of a signal raised an exception.
-    Signal(PyErr),
+    /// The handler of a signal raised an exception, or rows could not be copied.
+    Python(PyErr),
 }
 
 impl Failure {
@@ -23,7 +27,7 @@ impl Failure {
     pub(crate) fn raised(self, schema: &Schema, learner: &Learner) -> PyErr {
         match self {
             Self::Rows(error) => raised_in(&error, schema, learner),
-            Self::Signal(raised) => raised,
+            Self::Python(raised) => raised,
         }
     }
 
@@ -31,7 +35,7 @@ impl Failure {
     pub(crate) fn raised_unnamed(self) -> PyErr {
         match self {
             Self::Rows(error) => raised(error),
-            Self::Signal(raised) => raised,
+            Self::Python(raised) => raised,
         }
     }
 }
@@ -42,88 +46,128 @@ impl From<Error> for Failure {
     }
 }
 
-/// Runs passes over rows in memory, and checks for Ctrl-C between them. Where a problem looks at rows once, it checks between
-/// blocks of rows as well. To be used with the interpreter's lock released.
-pub(crate) struct InterruptiblePasses<'a> {
-    context: TaskContext<'a>,
-    rows: TaskRows<'a>,
-    /// All rows at once, for problems that look at them again.
-    whole: InMemory<'a>,
-    /// What the handler of a signal raised.
-    raised: Option<PyErr>,
+impl From<PyErr> for Failure {
+    fn from(raised: PyErr) -> Self {
+        Self::Python(raised)
+    }
 }
 
-impl<'a> InterruptiblePasses<'a> {
-    /// Passes over these rows.
-    ///
-    /// # Errors
-    /// When their shapes do not agree with each other or with the design, or there are none.
-    pub(crate) fn new(context: TaskContext<'a>, rows: TaskRows<'a>) -> Result<Self, Error> {
-        if rows.is_empty() {
-            return Err(Error::Empty { what: "the task" });
-        }
-        Ok(Self { context, rows, whole: InMemory::new(context, rows)?, raised: None })
+/// What came of passes; an exception that ended them before the error it led to.
+fn outcome<T>(exception: Option<PyErr>, found: Result<T, Error>) -> Result<T, Failure> {
+    match exception {
+        Some(raised) => Err(Failure::Python(raised)),
+        None => found.map_err(Failure::Rows),
     }
+}
 
-    #[expect(
-        clippy::redundant_closure_for_method_calls,
-        reason = "the method alone does not hold for every lifetime of the lock"
-    )]
-    fn check_signals(&mut self) -> Result<(), Error> {
-        Python::attach(|py| py.check_signals()).map_err(|raised| {
-            self.raised = Some(raised);
-            Error::Interrupted
-        })
-    }
+/// Keeps an exception for later, and stops the passes.
+fn stopped<T>(kept: &mut Option<PyErr>, found: PyResult<T>) -> Result<T, Error> {
+    found.map_err(|raised| {
+        *kept = Some(raised);
+        Error::Interrupted
+    })
+}
 
-    fn in_blocks(&mut self, pass: &Pass) -> Result<Partial, Error> {
-        let rows = self.rows;
+/// Passes of a problem that looks at rows once: block by block, each copied and checked for Ctrl-C in between. To be used with
+/// the interpreter's lock released.
+struct BlockPasses<'a> {
+    context: TaskContext<'a>,
+    table: &'a TaskTable,
+    exception: Option<PyErr>,
+}
+
+impl Passes for BlockPasses<'_> {
+    fn run(&mut self, pass: &Pass) -> Result<Partial, Error> {
         let mut worker = Worker::new(self.context, pass)?;
         let block = worker.block_rows() * self.context.settings.threads.max(1) * BLOCKS;
-        let mut from = 0;
-        while from < rows.len() {
-            let to = (from + block).min(rows.len());
-            worker.add(rows.slice(from, to))?;
-            self.check_signals()?;
+        let (table, mut from) = (self.table, 0);
+        loop {
+            let step = Python::attach(|py| {
+                let count = table.len(py);
+                let to = (from + block).min(count);
+                let own = table.block(py, (from, to))?;
+                let rows = own.rows()?;
+                let added = py.detach(|| worker.add(rows));
+                py.check_signals()?;
+                Ok((added, to, to == count))
+            });
+            let (added, to, last) = stopped(&mut self.exception, step)?;
+            added?;
+            if last {
+                return worker.finish();
+            }
             from = to;
         }
-        worker.finish()
-    }
-
-    /// What came of the passes; an exception of a signal's handler before the error it led to.
-    pub(crate) fn outcome<T>(self, found: Result<T, Error>) -> Result<T, Failure> {
-        match self.raised {
-            Some(raised) => Err(Failure::Signal(raised)),
-            None => found.map_err(Failure::Rows),
-        }
     }
 }
 
-impl Passes for InterruptiblePasses<'_> {
+/// Passes of a problem that looks at rows again, over a copy of all of them; Ctrl-C is checked between passes. To be used with
+/// the interpreter's lock released.
+struct WholePasses<'a> {
+    rows: InMemory<'a>,
+    exception: Option<PyErr>,
+}
+
+impl Passes for WholePasses<'_> {
     fn run(&mut self, pass: &Pass) -> Result<Partial, Error> {
-        if !self.context.problem.looks_again() {
-            return self.in_blocks(pass);
-        }
-        self.check_signals()?;
-        self.whole.run(pass)
+        #[expect(
+            clippy::redundant_closure_for_method_calls,
+            reason = "the method alone does not hold for every lifetime of the lock"
+        )]
+        stopped(&mut self.exception, Python::attach(|py| py.check_signals()))?;
+        self.rows.run(pass)
     }
 }
 
-/// Fits a task of a learner on rows; nothing is learned yet.
+/// Fits a task of a learner on rows; nothing is learned yet. To be used with the interpreter's lock released.
 ///
 /// # Errors
 /// When a row is invalid, the task does not go with those before it, or Ctrl-C was pressed.
 pub(crate) fn fit(
     learner: &Learner,
-    rows: TaskRows<'_>,
+    table: &TaskTable,
     weight: f64,
 ) -> Result<(Design, Draft), Failure> {
-    let design = learner.design_for(&rows.x)?;
-    let draft = {
-        let mut passes = InterruptiblePasses::new(learner.context_with(&design), rows)?;
-        let first = passes.run(&learner.problem().first_pass());
-        let draft = first.and_then(|first| learner.fit(&design, first, &mut passes, weight));
-        passes.outcome(draft)?
-    };
+    let design = Python::attach(|py| {
+        let head = table.block(py, (0, table.len(py).min(FIRST_ROWS)))?;
+        Ok::<_, PyErr>(learner.design_for(&head.rows()?.x))
+    })??;
+    let draft = run(learner, &design, table, |passes| {
+        let first = passes.run(&learner.problem().first_pass())?;
+        learner.fit(&design, first, passes, weight)
+    })?;
     Ok((design, draft))
+}
+
+fn run<T: Send>(
+    learner: &Learner,
+    design: &Design,
+    table: &TaskTable,
+    work: impl FnOnce(&mut dyn Passes) -> Result<T, Error> + Send,
+) -> Result<T, Failure> {
+    let context = learner.context_with(design);
+    if learner.problem().looks_again() {
+        return Python::attach(|py| {
+            let own = table.whole(py)?;
+            let rows = own.rows()?;
+            py.detach(|| {
+                let rows = InMemory::new(context, rows)?;
+                let mut passes = WholePasses { rows, exception: None };
+                let found = work(&mut passes);
+                outcome(passes.exception, found)
+            })
+        });
+    }
+    in_blocks(context, table, work)
+}
+
+/// Runs passes of a problem that looks at rows once.
+pub(crate) fn in_blocks<T>(
+    context: TaskContext<'_>,
+    table: &TaskTable,
+    work: impl FnOnce(&mut dyn Passes) -> Result<T, Error>,
+) -> Result<T, Failure> {
+    let mut passes = BlockPasses { context, table, exception: None };
+    let found = work(&mut passes);
+    outcome(passes.exception, found)
 }

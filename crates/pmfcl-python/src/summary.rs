@@ -3,16 +3,16 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use numpy::{PyArray1, PyArrayMethods, PyReadonlyArray2};
-use pmfcl::problem::{Outputs, Passes as _, Problem, TaskContext};
-use pmfcl::{Basis, Design, Error, Penalty, Settings, Summary, TaskRows, Theta, solve};
+use pmfcl::problem::{Outputs, Problem, TaskContext};
+use pmfcl::{Basis, Design, Error, Penalty, Settings, Summary, Theta, solve};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use crate::call::{outside, raised};
 use crate::model::parsed;
-use crate::passes::{Failure, InterruptiblePasses};
-use crate::table::{Table, Target, Weights, task_rows};
+use crate::passes::{Failure, in_blocks};
+use crate::table::{Table, Target, TaskTable, Weights};
 
 /// All that is ever kept of a table of rows: what `+` merges and `-` removes again.
 ///
@@ -23,20 +23,26 @@ pub(crate) struct PySummary {
     pub(crate) summary: Summary,
 }
 
+/// One ridge for all targets, or one for each.
+#[derive(FromPyObject)]
+pub(crate) enum Ridges {
+    One(f64),
+    PerTarget(Vec<f64>),
+}
+
 /// A summary for Python.
 fn kept(summary: Result<Summary, Error>) -> PyResult<PySummary> {
     Ok(PySummary { summary: summary.map_err(raised)? })
 }
 
 /// The summary of rows of values by the linear basis.
-fn summarized(settings: &Settings, rows: TaskRows<'_>) -> Result<Summary, Failure> {
-    let map = Basis::default().fix(&[], rows.x.width()).map_err(Error::from)?;
+fn summarized(settings: &Settings, table: &TaskTable, inputs: usize) -> Result<Summary, Failure> {
+    let map = Basis::default().fix(&[], inputs).map_err(Error::from)?;
     let (problem, design) = (Problem::squared(), Design::new(map, settings.intercept));
     let outputs = Outputs::Values(0);
     let context = TaskContext { problem: &problem, settings, design: &design, outputs: &outputs };
-    let mut passes = InterruptiblePasses::new(context, rows)?;
-    let found = passes.run(&problem.first_pass());
-    let task = passes.outcome(found)?.tasks.pop().ok_or(Error::Empty { what: "the table" })?;
+    let mut found = in_blocks(context, table, |passes| passes.run(&problem.first_pass()))?;
+    let task = found.tasks.pop().ok_or(Error::Empty { what: "the table" })?;
     Ok(task.quadratic)
 }
 
@@ -44,26 +50,28 @@ fn summarized(settings: &Settings, rows: TaskRows<'_>) -> Result<Summary, Failur
 impl PySummary {
     /// Summarizes rows.
     #[staticmethod]
-    #[pyo3(signature = (x, y, sample_weight=None, *, fit_intercept=true, accumulator="auto", threads=None))]
+    #[pyo3(signature = (x, y, sample_weight=None, *, fit_intercept=true, accumulator="auto", n_jobs=None))]
     fn from_data(
         x: &Bound<'_, PyAny>,
         y: &Bound<'_, PyAny>,
         sample_weight: Option<&Bound<'_, PyAny>>,
         fit_intercept: bool,
         accumulator: &str,
-        threads: Option<usize>,
+        n_jobs: Option<i64>,
     ) -> PyResult<Self> {
         let py = x.py();
-        let (x, y, weights): (Table<'_>, Target<'_>, Weights<'_>) =
+        let (x, y, weights): (Table, Target, Weights) =
             inputs(py)?.call_method1("arrays", (x, y, sample_weight))?.extract()?;
         let settings = Settings {
             intercept: fit_intercept,
             accumulator: parsed("accumulator", accumulator)?,
-            threads: threads.unwrap_or_else(all_threads).max(1),
+            threads: threads_of(n_jobs)?,
             ..Settings::default()
         };
-        let rows = task_rows(&x, &y, &weights)?;
-        let summary = outside(py, || summarized(&settings, rows).map_err(Failure::raised_unnamed))?;
+        let inputs = x.width(py);
+        let table = TaskTable::new(py, x, y, weights)?;
+        let summary =
+            outside(py, || summarized(&settings, &table, inputs).map_err(Failure::raised_unnamed))?;
         Ok(Self { summary })
     }
 
@@ -185,17 +193,22 @@ impl PySummary {
         self.summary.forgetting(&self.parameters(theta)?).map_err(raised)
     }
 
-    /// Parameters of the penalised least-squares model, the intercept first: `(width,)`, or `(n_targets, width)`.
-    #[pyo3(signature = (ridge=0.0, *, standardize=false, fit_intercept=true))]
+    /// Parameters of the penalised least-squares model, the intercept first: `(width,)`, or `(n_targets, width)`. `ridge` is a
+    /// number, or one for each target.
+    #[pyo3(signature = (ridge=Ridges::One(0.0), *, standardize=false, fit_intercept=true), text_signature = "(self, ridge=0.0, *, standardize=False, fit_intercept=True)")]
     fn solve<'py>(
         &self,
         py: Python<'py>,
-        ridge: f64,
+        ridge: Ridges,
         standardize: bool,
         fit_intercept: bool,
     ) -> PyResult<Bound<'py, PyAny>> {
         let found = outside(py, || {
-            let penalty = Penalty::new(ridge, standardize).map_err(raised)?;
+            let penalty = match ridge {
+                Ridges::One(ridge) => Penalty::new(ridge, standardize),
+                Ridges::PerTarget(list) => Penalty::per_target(&list, standardize),
+            };
+            let penalty = penalty.map_err(raised)?;
             solve(&self.summary, fit_intercept, penalty, None).map_err(raised)
         })?;
         let theta = PyArray1::from_slice(py, found.theta.cells());
@@ -237,7 +250,16 @@ fn inputs(py: Python<'_>) -> PyResult<Bound<'_, PyModule>> {
     py.import("pmfcl._inputs")
 }
 
-/// As many threads as there are.
-pub(crate) fn all_threads() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from)
+/// Threads for `n_jobs` as scikit-learn counts: none given or −1 is all, −2 all but one.
+pub(crate) fn threads_of(n_jobs: Option<i64>) -> PyResult<usize> {
+    let all = std::thread::available_parallelism().map_or(1, usize::from);
+    match n_jobs {
+        None => Ok(all),
+        Some(0) => Err(PyValueError::new_err("n_jobs is 0; give 1 or more, or -1 for all threads")),
+        Some(n) if n > 0 => Ok(usize::try_from(n).unwrap_or(all)),
+        Some(n) => {
+            let spared = usize::try_from(n.unsigned_abs() - 1).unwrap_or(all);
+            Ok(all.saturating_sub(spared).max(1))
+        }
+    }
 }

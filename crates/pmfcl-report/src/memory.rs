@@ -95,10 +95,14 @@ fn ridge(study: &Study<'_>) -> String {
         let share = share.map_or("–".to_owned(), |(_, share)| number::percent(*share));
         return format!("none; {what} is shrunk by {share}");
     }
-    let penalty = study.solution.penalty;
+    let penalty = &study.solution.penalty;
     if penalty.ridge() <= 0.0 {
         return "none".to_owned();
     }
     let scaled = if penalty.standardize() { ", times the variance of each column" } else { "" };
-    format!("{} on the mean loss{scaled}", number::short(penalty.ridge()))
+    let ridge = match penalty.own_ridges() {
+        Some(own) => own.iter().map(|x| number::short(*x)).collect::<Vec<_>>().join(", "),
+        None => number::short(penalty.ridge()),
+    };
+    format!("{ridge} on the mean loss{scaled}")
 }

@@ -103,7 +103,7 @@ impl Quadratics {
             return Self::least_squares(learner);
         }
         let solution = learner.solution()?;
-        Ok(Self { theta: solution.theta.clone(), penalty: solution.penalty })
+        Ok(Self { theta: solution.theta.clone(), penalty: solution.penalty.clone() })
     }
 
     /// The least-squares model with a ridge chosen for it: without one, tasks that leave directions open have
@@ -114,7 +114,8 @@ impl Quadratics {
         let ridge = by_gcv(pooled, intercept, true, learner.effective_samples()?)?;
         let penalty = Penalty::new(ridge, true)?;
         let origin = learner.design().and_then(|design| design.map().origin());
-        Ok(Self { theta: solve(pooled, intercept, penalty, origin)?.theta, penalty })
+        let theta = solve(pooled, intercept, penalty.clone(), origin)?.theta;
+        Ok(Self { theta, penalty })
     }
 
     /// The front of two losses under this penalty.
@@ -124,6 +125,6 @@ impl Quadratics {
         b: &Summary,
         intercept: bool,
     ) -> Result<PairFront, ReportError> {
-        Ok(PairFront::penalized(a, b, intercept, self.penalty)?)
+        Ok(PairFront::penalized(a, b, intercept, &self.penalty)?)
     }
 }

@@ -48,6 +48,11 @@ impl Trade {
             let reason = "There is a single task so far; a trade-off takes two.";
             return Ok(Err(Unknown::new(reason)));
         }
+        if study.solution.penalty.own_ridges().is_some() {
+            let reason =
+                "Every target has a ridge of its own; a trade-off takes one ridge for all targets.";
+            return Ok(Err(Unknown::new(reason)));
+        }
         let shown = limits::largest(&study.forgetting(), limits::BARS);
         let fronts = limits::fronts(m, study.solution.theta.targets())
             .min(limits::FRONT_NUMBERS / (limits::POINTS * (shown.len() + 1)));

@@ -4,9 +4,12 @@ import contextlib
 import os
 import signal
 import threading
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from logging import WARNING
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
 import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
@@ -40,11 +43,11 @@ class Secure:
     """
 
     least: int = 3
-    journal: str | os.PathLike | None = None
+    journal: str | os.PathLike[str] | None = None
     secret: bytes | None = None
     known: dict[str, bytes] = field(default_factory=dict)
 
-    def noted(self, line):
+    def noted(self, line: str) -> bool:
         """Whether a step is in the journal."""
         return (
             self.journal is not None
@@ -52,7 +55,7 @@ class Secure:
             and line in Path(self.journal).read_text().split("\n")
         )
 
-    def note(self, line):
+    def note(self, line: str) -> None:
         """Writes a step down before anything of it is sent."""
         if self.journal is None:
             return
@@ -61,23 +64,27 @@ class Secure:
             journal.flush()
             os.fsync(journal.fileno())
 
-    def identity(self):
+    def identity(self) -> dict[str, Any]:
         """What signs, for the core."""
         return {} if self.secret is None else {"secret": self.secret, "known": self.known}
 
 
+# Rows and what they are to predict.
+Loaded = tuple[Any, Any]
+
+
 def client_app(
-    load,
+    load: Callable[[Any, int], Loaded | None],
     *,
-    name=None,
-    test=None,
-    form="exact",
-    numbers="double",
-    most_bytes=MOST_BYTES,
-    patience=None,
-    least_samples=1,
-    secure=None,
-):
+    name: Callable[[Any], str] | None = None,
+    test: Callable[[Any, int], Loaded | None] | None = None,
+    form: str = "exact",
+    numbers: str = "double",
+    most_bytes: int = MOST_BYTES,
+    patience: float | None = None,
+    least_samples: int = 1,
+    secure: Secure | None = None,
+) -> ClientApp:
     """A ClientApp that answers with summaries of its rows.
 
     Parameters
@@ -103,7 +110,7 @@ def client_app(
     app = ClientApp()
     named = name or client_name
 
-    def enough(context, step):
+    def enough(context: Any, step: int) -> Loaded | None:
         """Rows of a step, unless there are none or too few."""
         rows = load(context, step)
         if rows is None or len(rows[1]) >= least_samples:
@@ -111,8 +118,8 @@ def client_app(
         log(WARNING, "step %d has %d rows and is not sent: %d are the least", step, len(rows[1]), least_samples)
         return None
 
-    @app.train()
-    def train(message, context):
+    @app.train()  # type: ignore[untyped-decorator]
+    def train(message: Any, context: Any) -> Message:
         asked = "secure" in message.content[CONFIG]
         if asked != (secure is not None):
             raise ValueError(
@@ -121,9 +128,9 @@ def client_app(
                 else "the server asks for a plain summary, and this client gives masked sums alone"
             )
         with at_most(patience):
-            return masked(message, context) if asked else answer(message, context)
+            return answer(message, context) if secure is None else masked(secure, message, context)
 
-    def masked(message, context):
+    def masked(secure: Secure, message: Any, context: Any) -> Message:
         """One message of a round of secure aggregation."""
         arrays, config = message.content[ARRAYS], message.content[CONFIG]
         agreement, step, turn = Agreement.from_bytes(arrays[AGREEMENT].data), config["step"], config["secure"]
@@ -151,7 +158,10 @@ def client_app(
                 sent = own.share(given)
             elif turn == "masked":
                 secure.note(line)
-                sent = own.masked(given, agreement.summary(*load(context, step)))
+                rows = load(context, step)
+                if rows is None:
+                    raise ValueError(f"the rows of step {step} are gone since the round began")
+                sent = own.masked(given, agreement.summary(*rows))
             elif turn == "confirm":
                 sent = own.confirm(given)
             elif turn == "unmask":
@@ -161,7 +171,7 @@ def client_app(
         context.state[STATE] = ConfigRecord({"own": own.to_bytes()})
         return Message(RecordDict({ARRAYS: ArrayRecord({PAYLOAD: packed(sent)})}), reply_to=message)
 
-    def answer(message, context):
+    def answer(message: Any, context: Any) -> Message:
         arrays, config = message.content[ARRAYS], message.content[CONFIG]
         agreement = Agreement.from_bytes(arrays[AGREEMENT].data)
         client = named(context)
@@ -172,7 +182,8 @@ def client_app(
                 'and server, or send numbers="single" or form="diagonal"'
             )
         held = config.get("held")
-        updates, sent = {}, 0
+        updates: dict[str, Any] = {}
+        sent = 0
         for step in range(config["step"] + 1):
             if held is not None and step in held:
                 continue
@@ -188,15 +199,15 @@ def client_app(
         content = {ARRAYS: ArrayRecord(updates), METRICS: metrics, CONFIG: ConfigRecord({"client": client})}
         return Message(RecordDict(content), reply_to=message)
 
-    @app.query()
-    def query(message, context):
+    @app.query()  # type: ignore[untyped-decorator]
+    def query(message: Any, context: Any) -> Message:
         return Message(RecordDict({CONFIG: ConfigRecord({"client": named(context)})}), reply_to=message)
 
-    @app.evaluate()
-    def evaluate(message, context):
+    @app.evaluate()  # type: ignore[untyped-decorator]
+    def evaluate(message: Any, context: Any) -> Message:
         arrays, step = message.content[ARRAYS], message.content[CONFIG]["step"]
         rows = None if test is None else test(context, step)
-        metrics = {"num-examples": 0}
+        metrics: dict[str, int | float] = {"num-examples": 0}
         if rows is not None and PARAMETERS in arrays:
             agreement = Agreement.from_bytes(arrays[AGREEMENT].data)
             metrics = scores(agreement, arrays[PARAMETERS].data, *rows)
@@ -205,7 +216,7 @@ def client_app(
     return app
 
 
-def scores(agreement, parameters, X, y):
+def scores(agreement: Agreement, parameters: bytes, X: Any, y: Any) -> dict[str, int | float]:
     """How good parameters are on rows: accuracy, or mean squared error."""
     predicted, y = agreement.predict(parameters, X), np.asarray(y)
     if isinstance(agreement._template, ContinualClassifier):
@@ -213,7 +224,7 @@ def scores(agreement, parameters, X, y):
     return {"num-examples": len(y), "mse": float(np.mean((predicted - y) ** 2))}
 
 
-def client_name(context):
+def client_name(context: Any) -> str:
     """The name in a node's configuration."""
     for key in ("client", "partition-id"):
         if key in context.node_config:
@@ -225,13 +236,13 @@ def client_name(context):
 
 
 @contextlib.contextmanager
-def at_most(seconds):
+def at_most(seconds: float | None) -> Iterator[None]:
     """Gives up after some time. Only the main thread of a process can be interrupted; elsewhere there is no limit."""
     if seconds is None or threading.current_thread() is not threading.main_thread():
         yield
         return
 
-    def give_up(_signal, _frame):
+    def give_up(_signal: int, _frame: FrameType | None) -> None:
         raise TimeoutError(f"the client's rows were not there after {seconds} seconds")
 
     before = signal.signal(signal.SIGALRM, give_up)

@@ -1,6 +1,7 @@
 """What is in a message, under which names."""
 
 from logging import getLogger
+from typing import Any
 
 from flwr.app import Array, ArrayRecord
 
@@ -11,12 +12,12 @@ ARRAYS, CONFIG, METRICS = "arrays", "config", "metrics"
 AGREEMENT, PARAMETERS, PAYLOAD = "agreement", "parameters", "payload"
 
 
-def packed(data):
+def packed(data: bytes) -> Array:
     """Bytes as an array, which Flower sends in pieces however many there are."""
     return Array(dtype="uint8", shape=(len(data),), stype="pmfcl", data=bytes(data))
 
 
-def uploads(reply):
+def uploads(reply: Any) -> list[bytes]:
     """The updates in a reply, whatever else a node has put there."""
     record = reply.content.get(ARRAYS)
     return [array.data for array in record.values()] if isinstance(record, ArrayRecord) else []

@@ -5,11 +5,15 @@ The scheme, what it protects from whom, and what it does not: the crate `pmfcl-s
 
 import math
 import uuid
+from collections.abc import Callable, Iterable
 from logging import INFO, WARNING
+from os import PathLike
+from typing import Any
 
 from flwr.app import ArrayRecord, ConfigRecord, Message, MessageType, MetricRecord, RecordDict
 
 from pmfcl import _core
+from pmfcl.federated import Agreement
 
 from .records import AGREEMENT, ARRAYS, CONFIG, PAYLOAD, log, packed, uploads
 from .server import PmfStrategy
@@ -35,15 +39,24 @@ class SecureStrategy(PmfStrategy):
     """
 
     def __init__(
-        self, agreement, path, *, share=2 / 3, exchange=60.0, cohort="cohort", signed=False, min_nodes=3, **options
-    ):
+        self,
+        agreement: Agreement,
+        path: str | PathLike[str],
+        *,
+        share: float = 2 / 3,
+        exchange: float = 60.0,
+        cohort: str = "cohort",
+        signed: bool = False,
+        min_nodes: int = 3,
+        **options: Any,
+    ) -> None:
         super().__init__(agreement, path, min_nodes=min_nodes, **options)
         if not 0.5 < share <= 1.0:
             raise ValueError(f"share is {share}: it must be above one half and at most 1")
         self.share, self.exchange, self.cohort, self.signed = share, exchange, cohort, signed
-        self._round = None
+        self._round: _core.SecAggServer | None = None
 
-    def configure_train(self, server_round, arrays, config, grid):
+    def configure_train(self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Any) -> list[Message]:
         """Runs a round up to its last exchange, whose messages it returns."""
         self._round = None
         step, nodes = self.step(server_round), self._nodes(grid)
@@ -80,7 +93,9 @@ class SecureStrategy(PmfStrategy):
         self._round = server
         return exchange.messages("unmask", dict.fromkeys(members.values(), survivors))
 
-    def aggregate_train(self, server_round, replies):
+    def aggregate_train(
+        self, server_round: int, replies: Iterable[Any]
+    ) -> tuple[ArrayRecord | None, MetricRecord | None]:
         """Takes the last answers, and files the sum."""
         server, step = self._round, self.step(server_round)
         if server is None:
@@ -100,7 +115,7 @@ class SecureStrategy(PmfStrategy):
 class _Exchange:
     """Messages to nodes and what they answer, in one round."""
 
-    def __init__(self, grid, agreement, told, server_round, timeout):
+    def __init__(self, grid: Any, agreement: Any, told: dict[str, Any], server_round: int, timeout: float) -> None:
         self.grid, self.agreement, self.told, self.group, self.timeout = (
             grid,
             agreement,
@@ -109,7 +124,7 @@ class _Exchange:
             timeout,
         )
 
-    def messages(self, turn, payloads):
+    def messages(self, turn: str, payloads: dict[int, bytes]) -> list[Message]:
         """One for each node."""
         messages = []
         for node, payload in payloads.items():
@@ -118,12 +133,12 @@ class _Exchange:
             messages.append(Message(content, node, MessageType.TRAIN, group_id=self.group))
         return messages
 
-    def __call__(self, turn, payloads, collect):
+    def __call__(self, turn: str, payloads: dict[int, bytes], collect: Callable[[bytes], str]) -> dict[str, int]:
         """Sends, and gives the answers to the round; the node of each client that has answered well."""
         return _collect(self.grid.send_and_receive(self.messages(turn, payloads), timeout=self.timeout), collect)
 
 
-def _collect(replies, collect):
+def _collect(replies: Iterable[Any], collect: Callable[[bytes], str]) -> dict[str, int]:
     members = {}
     for reply in replies:
         node = reply.metadata.src_node_id

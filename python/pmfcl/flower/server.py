@@ -2,18 +2,21 @@
 
 import math
 import time
+from collections.abc import Callable, Iterable
 from logging import INFO, WARNING
+from os import PathLike
+from typing import Any
 
 from flwr.app import ArrayRecord, ConfigRecord, Message, MessageType, MetricRecord, RecordDict
 from flwr.serverapp import ServerApp
 from flwr.serverapp.strategy import Strategy
 
-from pmfcl.federated import Refused, Server
+from pmfcl.federated import Agreement, Refused, Server
 
 from .records import AGREEMENT, ARRAYS, CONFIG, METRICS, PARAMETERS, log, packed, uploads
 
 
-class PmfStrategy(Strategy):
+class PmfStrategy(Strategy):  # type: ignore[misc]  # of a package that need not be installed
     """One round per step; after each the model is that of pooling all rows of all clients that have answered so far.
 
     Parameters
@@ -30,25 +33,34 @@ class PmfStrategy(Strategy):
     rules : as for `pmfcl.federated.Server`: least_samples, most_samples, most_bytes, clients, most_share.
     """
 
-    def __init__(self, agreement, path, *, min_nodes=1, wait=60.0, evaluate=False, **rules):
+    def __init__(
+        self,
+        agreement: Agreement,
+        path: str | PathLike[str],
+        *,
+        min_nodes: int = 1,
+        wait: float = 60.0,
+        evaluate: bool = False,
+        **rules: Any,
+    ) -> None:
         self.agreement, self.min_nodes, self.wait, self.evaluate = agreement, min_nodes, wait, evaluate
         self.server = Server(agreement, path, **rules)
         self.path = path
         self.first_step = 1 + max((held.step for held in self.server.held()), default=-1)
-        self._names = {}  # nodes that have told their client's name in this run
+        self._names: dict[int, str] = {}  # nodes that have told their client's name in this run
 
-    def arrays(self):
+    def arrays(self) -> ArrayRecord:
         """What the first round sends: the agreement, and the parameters where there are any."""
         record = {AGREEMENT: packed(self.agreement.to_bytes())}
         if self.server.held():
             record[PARAMETERS] = packed(self.server.broadcast())
         return ArrayRecord(record)
 
-    def step(self, server_round):
+    def step(self, server_round: int) -> int:
         """The step of a round."""
         return self.first_step + server_round - 1
 
-    def summary(self):
+    def summary(self) -> None:
         """Says what it goes on with."""
         held = self.server.held()
         clients = len({line.client for line in held})
@@ -56,7 +68,7 @@ class PmfStrategy(Strategy):
         log(INFO, "\t├──> Held: %d updates of %d clients", len(held), clients)
         log(INFO, "\t└──> Next step: %d", self.first_step)
 
-    def configure_train(self, server_round, arrays, config, grid):
+    def configure_train(self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Any) -> list[Message]:
         """A message to every node there is: the step, and which steps of its client the server has."""
         step, nodes, messages = self.step(server_round), self._nodes(grid), []
         held = self._held(grid, nodes)
@@ -69,7 +81,7 @@ class PmfStrategy(Strategy):
         log(INFO, "step %d: asking %d nodes", step, len(messages))
         return messages
 
-    def _nodes(self, grid):
+    def _nodes(self, grid: Any) -> list[int]:
         until = time.monotonic() + self.wait
         while len(nodes := sorted(grid.get_node_ids())) < self.min_nodes and time.monotonic() < until:
             time.sleep(0.5)
@@ -83,10 +95,10 @@ class PmfStrategy(Strategy):
             )
         return nodes
 
-    def _held(self, grid, nodes):
+    def _held(self, grid: Any, nodes: list[int]) -> dict[str, list[int]]:
         """Steps there are of each client. Nodes that have not told whose they are yet are asked, so that nobody sends again
         what is there; the answer decides nothing else."""
-        steps = {}
+        steps: dict[str, list[int]] = {}
         for line in self.server.held():
             steps.setdefault(line.client, []).append(line.step)
         strangers = [node for node in nodes if node not in self._names] if steps else []
@@ -97,7 +109,9 @@ class PmfStrategy(Strategy):
                 self._names[reply.metadata.src_node_id] = told["client"]
         return steps
 
-    def aggregate_train(self, server_round, replies):
+    def aggregate_train(
+        self, server_round: int, replies: Iterable[Any]
+    ) -> tuple[ArrayRecord | None, MetricRecord | None]:
         """Takes what was sent, refuses what cannot be, writes the file, and gives the new parameters."""
         counts = dict.fromkeys(("accepted", "known", "refused", "failed", "bytes-up"), 0)
         clients = set()
@@ -127,7 +141,9 @@ class PmfStrategy(Strategy):
         facts = {"step": self.step(server_round), "clients": len(clients), "samples": samples}
         return self.arrays(), MetricRecord({**facts, **counts})
 
-    def configure_evaluate(self, server_round, arrays, config, grid):
+    def configure_evaluate(
+        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Any
+    ) -> list[Message]:
         """A message to every node, where clients are to score the model."""
         if not self.evaluate:
             return []
@@ -136,7 +152,7 @@ class PmfStrategy(Strategy):
         group = str(server_round)
         return [Message(content, node, MessageType.EVALUATE, group_id=group) for node in sorted(grid.get_node_ids())]
 
-    def aggregate_evaluate(self, server_round, replies):
+    def aggregate_evaluate(self, server_round: int, replies: Iterable[Any]) -> MetricRecord | None:
         """Scores over all rows of all clients that have some."""
         scores = []
         for reply in replies:
@@ -154,7 +170,7 @@ class PmfStrategy(Strategy):
         return MetricRecord({"num-examples": total, key: sum(rows * value for _, rows, value in scores) / total})
 
 
-def scored(told):
+def scored(told: Any) -> tuple[str, int, float] | None:
     """Which score, of how many rows, and its value; None where a node has sent something else."""
     if not isinstance(told, MetricRecord):
         return None
@@ -168,7 +184,15 @@ def scored(told):
     return None
 
 
-def server_app(agree, *, path="federation.pmf", steps=1, timeout=600.0, strategy=PmfStrategy, **options):
+def server_app(
+    agree: Callable[[Any], Agreement],
+    *,
+    path: str | PathLike[str] = "federation.pmf",
+    steps: int = 1,
+    timeout: float = 600.0,
+    strategy: type[PmfStrategy] = PmfStrategy,
+    **options: Any,
+) -> ServerApp:
     """A ServerApp that learns step by step and keeps everything in a model file.
 
     Parameters
@@ -184,10 +208,10 @@ def server_app(agree, *, path="federation.pmf", steps=1, timeout=600.0, strategy
     """
     app = ServerApp()
 
-    @app.main()
-    def main(grid, context):
+    @app.main()  # type: ignore[untyped-decorator]
+    def main(grid: Any, context: Any) -> None:
         config = context.run_config
-        chosen = {
+        chosen: dict[str, Any] = {
             **options,
             "min_nodes": int(config.get("min-nodes", options.get("min_nodes", 1))),
             "evaluate": bool(config.get("evaluate", options.get("evaluate", False))),

@@ -40,7 +40,8 @@ fn models_with_constant_columns_and_few_rows_are_sound() {
         let (d, n, tasks) = (1 + draw.below(9), 1 + draw.below(30), 1 + draw.below(12));
         let (x, y) = table(n * tasks, d, [0.1, 3.7, -1e6, 0.0][case % 4], &mut draw);
         let memory = if case % 3 == 0 { MemoryKind::Compact } else { MemoryKind::Ledger };
-        let ridge = [Ridge::Auto, Ridge::Auto, Ridge::Fixed(0.1), Ridge::Fixed(0.0)][case / 4 % 4];
+        let ridge =
+            [Ridge::Auto, Ridge::Auto, Ridge::Fixed(0.1), Ridge::Fixed(0.0)][case / 4 % 4].clone();
         let prefer = [Preference::Samples, Preference::Equal][case / 16 % 2].clone();
         let settings =
             Settings { memory, ridge, standardize: case % 2 == 0, prefer, ..Settings::default() };

@@ -166,7 +166,9 @@ impl Learner {
         if self.records.is_empty() {
             return Err(Error::NotLearned);
         }
-        if ridge == Ridge::LeaveOneTaskOut {
+        let (_, targets) = self.shape()?;
+        settings.ridge.check_targets(targets)?;
+        if settings.ridge == Ridge::LeaveOneTaskOut {
             self.every_task("choosing the ridge by leaving tasks out")?;
         }
         self.settings = settings;

@@ -8,6 +8,7 @@
 //!
 //! Every change is checked before anything is changed: after an error the learner is unchanged.
 
+mod append;
 mod growth;
 mod hindsight;
 mod lazy;
@@ -72,6 +73,18 @@ pub struct Learner {
     samples: BTreeMap<usize, Arc<RowSample>>,
     /// How often tables on record were replaced.
     calibrations: u64,
+}
+
+/// A fitted task that goes with what was learned before.
+struct Accepted {
+    /// Classes in the places of `outputs`.
+    summary: TaskSummary,
+    /// The outputs with those of the task.
+    outputs: Outputs,
+    /// The problem, where the task has settled something of it.
+    settled: Option<Problem>,
+    /// Rows to measure probabilities with.
+    sample: Option<RowSample>,
 }
 
 impl Learner {
@@ -225,9 +238,16 @@ impl Learner {
             let pool = self.pool()?;
             #[cfg(test)]
             tests::SOLVED.with(|count| count.set(count.get() + 1));
-            with_threads(self.settings.threads, || {
+            let mut solved = with_threads(self.settings.threads, || {
                 self.problem.method().solve(&self.solve_input(pool)?)
-            })
+            })?;
+            // Rows that were added to a task later are measured later; the table of the task is the sum.
+            for (task, table) in &mut solved.tables {
+                if let Some(before) = &self.records[*task].head.calibration {
+                    *table = before.plus(table);
+                }
+            }
+            Ok(solved)
         })
     }
 
@@ -267,8 +287,11 @@ impl Learner {
         }
         let shares = self.shares()?;
         let scored = self.samples.iter().map(|(&task, sample)| {
-            let samples = self.records[task].head.samples;
-            (task, Scored { sample, samples, factor: shares[task] / samples })
+            let head = &self.records[task].head;
+            // The sample stands for the rows that have not been measured before.
+            let measured = head.calibration.as_ref().map_or(0.0, CalibrationTable::measured);
+            let samples = (head.samples - measured).max(0.0);
+            (task, Scored { sample, samples, factor: shares[task] / head.samples })
         });
         Ok(scored.collect())
     }
@@ -600,8 +623,35 @@ impl Learner {
         draft: impl Into<Draft>,
         weight: f64,
     ) -> Result<()> {
-        let Draft { summary, settled, built_on, sample } = draft.into();
+        let draft = draft.into();
         self.check_new(name, weight)?;
+        if self.settings.prefer.arrival(draft.summary.head.samples, weight).is_none() {
+            return Err(chosen_weights());
+        }
+        let accepted = self.accept(design, draft)?;
+        // Nothing can fail from here on.
+        let (summary, sample) = self.take_in(accepted, design);
+        self.index.insert(name.to_owned(), self.records.len());
+        self.records.push(TaskRecord::of(name, weight, &summary));
+        self.remember(Arc::new(summary));
+        self.generation += 1;
+        self.hold_sample(self.records.len() - 1, sample);
+        Ok(())
+    }
+
+    /// Lets a sample of a task wait for the next solution; where too many wait, they are measured at once.
+    fn hold_sample(&mut self, at: usize, sample: Option<RowSample>) {
+        let Some(sample) = sample else { return };
+        self.samples.insert(at, Arc::new(sample));
+        if self.samples.values().map(|sample| sample.nbytes()).sum::<usize>() > MOST_SAMPLES {
+            // Where the solution fails, whoever asks for it is told.
+            let _ = self.measure();
+        }
+    }
+
+    /// Checks that a fitted task goes with what was learned before; nothing is changed.
+    fn accept(&self, design: &Design, draft: Draft) -> Result<Accepted> {
+        let Draft { summary, settled, built_on, sample } = draft;
         if built_on.is_some_and(|generation| generation != self.generation) {
             return Err(Error::Unsupported {
                 operation: "inserting this task",
@@ -609,7 +659,7 @@ impl Learner {
                     .to_owned(),
             });
         }
-        let widened = self.check_design(design)?;
+        self.check_design(design)?;
         if summary.head.samples <= 0.0 || summary.quadratic.n() <= 0.0 {
             return Err(Error::Empty { what: "the task" });
         }
@@ -618,9 +668,6 @@ impl Learner {
         }
         if summary.quadratic.width() != design.width() {
             return Err(shape("the summary", "columns", design.width(), summary.quadratic.width()));
-        }
-        if self.settings.prefer.arrival(summary.head.samples, weight).is_none() {
-            return Err(chosen_weights());
         }
         let problem = settled.as_ref().unwrap_or(&self.problem);
         if problem.exactness() != Exactness::Exact && summary.head.exactness == Exactness::Exact {
@@ -640,31 +687,26 @@ impl Learner {
         if summary.quadratic.targets() > columns {
             return Err(shape("the task", "targets", columns, summary.quadratic.targets()));
         }
+        self.settings.ridge.check_targets(columns)?;
         let summary = match self.settings.store {
             StoredPrecision::F64 => summary,
             StoredPrecision::F32 => summary.in_single()?,
         };
-        // Nothing can fail from here on.
+        Ok(Accepted { summary, outputs, settled, sample })
+    }
+
+    /// Takes over what a task has settled: problem, outputs and design. Its summary is for the caller to keep.
+    fn take_in(&mut self, accepted: Accepted, design: &Design) -> (TaskSummary, Option<RowSample>) {
+        let Accepted { summary, outputs, settled, sample } = accepted;
         if let Some(problem) = settled {
             self.problem = problem;
         }
         self.settle();
         self.outputs = outputs;
-        if widened || self.design.is_none() {
+        if self.design.as_ref() != Some(design) {
             self.design = Some(design.clone());
         }
-        self.index.insert(name.to_owned(), self.records.len());
-        self.records.push(TaskRecord::of(name, weight, &summary));
-        self.remember(Arc::new(summary));
-        self.generation += 1;
-        if let Some(sample) = sample {
-            self.samples.insert(self.records.len() - 1, Arc::new(sample));
-            if self.samples.values().map(|sample| sample.nbytes()).sum::<usize>() > MOST_SAMPLES {
-                // Where the solution fails, whoever asks for it is told.
-                let _ = self.measure();
-            }
-        }
-        Ok(())
+        (summary, sample)
     }
 
     /// Learns a task summarized elsewhere under the learner's design; the first one may bring the design of the linear basis.
@@ -794,12 +836,11 @@ impl Learner {
         Ok(())
     }
 
-    /// Whether `design` is the learner's own with inputs added; an error where it is another.
-    fn check_design(&self, design: &Design) -> Result<bool> {
+    /// Refuses a design that is neither the learner's own nor that with inputs added.
+    fn check_design(&self, design: &Design) -> Result<()> {
         match &self.design {
-            None => Ok(false),
-            Some(own) if own == design => Ok(false),
-            Some(own) if own.extends_to(design) => Ok(true),
+            None => Ok(()),
+            Some(own) if own == design || own.extends_to(design) => Ok(()),
             Some(_) => Err(Error::Mismatch {
                 what: "what the basis was fixed to by its first rows",
                 left: "in the learner".to_owned(),

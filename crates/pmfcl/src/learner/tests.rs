@@ -113,3 +113,53 @@ fn a_fit_that_looks_again_maps_each_row_once() {
         }
     }
 }
+
+/// Rows added to the last task in pieces are the task, in every memory and under every preference, solved in between or not.
+#[test]
+fn rows_that_are_appended_are_the_same_task() {
+    for memory in [MemoryKind::Ledger, MemoryKind::Compact] {
+        for prefer in [Preference::Samples, Preference::Equal, Preference::Decay(0.5)] {
+            'case: for (tasks, solve_between) in [(1, false), (1, true), (3, false), (3, true)] {
+                let settings = Settings {
+                    memory,
+                    prefer: prefer.clone(),
+                    ridge: Ridge::Fixed(0.1),
+                    threads: 1,
+                    ..Settings::default()
+                };
+                let whole = learned(settings.clone(), tasks);
+                let mut learner = learned(settings, tasks - 1);
+                let (x, y) = numbers(tasks - 1, 12);
+                let piece = |from: usize, to: usize| {
+                    let (x, y) = (&x[2 * from..2 * to], &y[from..to]);
+                    TaskRows::new(Rows::new(x, 2).unwrap(), Rows::new(y, 1).unwrap())
+                };
+                learner.learn(&(tasks - 1).to_string(), piece(0, 4), 1.0).unwrap();
+                let design = learner.design().unwrap().clone();
+                for (from, to) in [(4, 5), (5, 12)] {
+                    if solve_between {
+                        learner.solution().unwrap();
+                    }
+                    let part = learner.summarize(piece(from, to)).unwrap();
+                    let appended = learner.append(&design, part);
+                    if learner.is_folded() && prefer != Preference::Samples && tasks > 1 {
+                        assert!(appended.unwrap_err().to_string().contains("compact memory"));
+                        continue 'case;
+                    }
+                    appended.unwrap();
+                }
+                let what = format!("{memory} {prefer} {tasks} {solve_between}");
+                assert_eq!(learner.records().len(), tasks, "{what}");
+                let (a, b) = (learner.solution().unwrap(), whole.solution().unwrap());
+                for (a, b) in a.theta.cells().iter().zip(b.theta.cells()) {
+                    assert!((a - b).abs() <= 1e-10 * (1.0 + b.abs()), "{what}: {a} and {b}");
+                }
+                let (a, b) = (learner.pool().unwrap(), whole.pool().unwrap());
+                assert_eq!((a.tasks, a.samples, a.rows), (b.tasks, b.samples, b.rows), "{what}");
+                assert!((a.spread - b.spread).abs() <= 1e-12 * b.spread, "{what}");
+                let known = a.least.zip(b.least).is_none_or(|(a, b)| (a - b).abs() < 1e-10);
+                assert!(known, "{what}: {:?} and {:?}", a.least, b.least);
+            }
+        }
+    }
+}

@@ -103,15 +103,16 @@ impl PairFront {
     /// costs `O(m²p)`.
     ///
     /// # Errors
-    /// As [`PairFront::new`].
-    pub fn penalized(a: &Summary, b: &Summary, intercept: bool, penalty: Penalty) -> Result<Self> {
-        if penalty.ridge() <= 0.0 {
+    /// As [`PairFront::new`]; and when targets have ridges of their own.
+    pub fn penalized(a: &Summary, b: &Summary, intercept: bool, penalty: &Penalty) -> Result<Self> {
+        let ridge = penalty.one_ridge("a front")?;
+        if ridge <= 0.0 {
             return Self::new(a, b, intercept);
         }
         // The penalty is the same for both and the weights sum to one, so each side carries all of it.
         let d = weights(&a.merge(b)?, intercept, penalty.standardize());
         let with = |s: &Summary| {
-            let root = |d: f64| (s.n() * penalty.ridge() * d).sqrt();
+            let root = |d: f64| (s.n() * ridge * d).sqrt();
             let rows = d.iter().enumerate().filter(|(_, d)| **d > 0.0);
             s.merge(&Summary::diagonal(
                 s.width(),

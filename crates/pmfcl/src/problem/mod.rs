@@ -282,6 +282,10 @@ pub(crate) struct AssessInput<'a> {
 pub(crate) trait Method: Debug + Send + Sync {
     /// Refuses settings that do not go with the problem.
     fn check(&self, settings: &Settings) -> Result<()>;
+    /// Whether every target can have a ridge of its own.
+    fn takes_ridges(&self) -> bool {
+        false
+    }
     /// The outputs before the first task.
     fn outputs(&self) -> Outputs;
     /// The outputs with those of a task; `found` names its classes.
@@ -549,6 +553,15 @@ impl Problem {
         }
         if let Some(list) = self.class_list() {
             list.clone().checked()?;
+        }
+        if matches!(settings.ridge, crate::settings::Ridge::PerTarget(_))
+            && !self.method().takes_ridges()
+        {
+            return Err(Error::Unsupported {
+                operation: "a ridge for each target",
+                reason: "only targets of squared loss on values are solved apart; give one number"
+                    .to_owned(),
+            });
         }
         self.method().check(settings)
     }

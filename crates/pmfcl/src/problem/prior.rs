@@ -47,7 +47,7 @@ impl Prior {
         }
         // Columns that came after the last moments were taken have been zero.
         metric.resize(design.width(), 1.0);
-        Self { ridge: settings.ridge, metric, intercept: design.intercept() }
+        Self { ridge: settings.ridge.clone(), metric, intercept: design.intercept() }
     }
 
     /// The same without a hold on the intercept.

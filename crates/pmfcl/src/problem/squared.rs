@@ -60,6 +60,10 @@ impl Method for Squared {
         Ok(())
     }
 
+    fn takes_ridges(&self) -> bool {
+        self.classes.is_none()
+    }
+
     fn outputs(&self) -> Outputs {
         match &self.classes {
             None => Outputs::Values(0),
@@ -122,9 +126,12 @@ impl Method for Squared {
         let (settings, quadratic) = (input.context.settings, &input.pool.quadratic);
         let standardize = settings.standardize || settings.ridge == Ridge::Auto;
         let (intercept, origin) = (settings.intercept, input.context.design.map().origin());
-        let solution = match (settings.ridge, &input.tasks) {
+        let solution = match (&settings.ridge, &input.tasks) {
             (Ridge::Fixed(x), _) => {
-                solve(quadratic, intercept, Penalty::new(x, standardize)?, origin)?
+                solve(quadratic, intercept, Penalty::new(*x, standardize)?, origin)?
+            }
+            (Ridge::PerTarget(list), _) => {
+                solve(quadratic, intercept, Penalty::per_target(list, standardize)?, origin)?
             }
             (Ridge::LeaveOneTaskOut, Some(tasks)) if tasks.len() > 1 => {
                 let folds = folds(quadratic, tasks)?;
@@ -189,7 +196,7 @@ impl Method for Squared {
         let (intercept, origin) =
             (input.context.settings.intercept, input.context.design.map().origin());
         let (pooled, theta) = (&input.pool.quadratic, &solution.theta);
-        Ok(residual_in_rounding(pooled, intercept, solution.penalty, origin, theta)? <= 1.0)
+        Ok(residual_in_rounding(pooled, intercept, &solution.penalty, origin, theta)? <= 1.0)
     }
 }
 

@@ -132,6 +132,43 @@ impl TaskHead {
     }
 }
 
+impl TaskHead {
+    /// The head of a task with more rows. The least loss is at least the mean of both, which are minima of their own; where the
+    /// quadratic is the loss, the caller knows it exactly.
+    pub(crate) fn joined(&self, part: &Self) -> Self {
+        let samples = self.samples + part.samples;
+        let mean = |a: f64, b: f64| (self.samples * a + part.samples * b) / samples;
+        let mut counts = self.counts.clone();
+        counts.resize(counts.len().max(part.counts.len()), 0.0);
+        counts.iter_mut().zip(&part.counts).for_each(|(count, more)| *count += more);
+        let least = match (self.least, part.least) {
+            (LeastLoss::Unknown, _) | (_, LeastLoss::Unknown) => LeastLoss::Unknown,
+            (LeastLoss::Exact(a), LeastLoss::Exact(b)) => LeastLoss::Exact(mean(a, b)),
+            (
+                LeastLoss::Exact(a) | LeastLoss::Certified(a),
+                LeastLoss::Exact(b) | LeastLoss::Certified(b),
+            ) => LeastLoss::Certified(mean(a, b)),
+        };
+        let outcome = match (self.outcome, part.outcome) {
+            (FitOutcome::Stopped { gap: a }, FitOutcome::Stopped { gap: b }) => {
+                FitOutcome::Stopped { gap: a.max(b) }
+            }
+            (stopped @ FitOutcome::Stopped { .. }, _)
+            | (_, stopped @ FitOutcome::Stopped { .. }) => stopped,
+            (FitOutcome::Separable, FitOutcome::Separable) => FitOutcome::Separable,
+            _ => FitOutcome::Converged,
+        };
+        let exactness = match (self.exactness, part.exactness) {
+            (Exactness::Exact, Exactness::Exact) => Exactness::Exact,
+            (a, b) => Exactness::Bound { guaranteed: a.guaranteed() && b.guaranteed() },
+        };
+        let rows = self.rows.zip(part.rows).map(|(a, b)| a + b);
+        // The table of the task is on its record, and samples of its rows are measured later.
+        let (calibration, content) = (None, None);
+        Self { samples, rows, counts, least, exactness, outcome, calibration, content }
+    }
+}
+
 /// What is kept of a task: its loss as a quadratic, and what its problem needs to know of the rows.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TaskSummary {
@@ -251,6 +288,27 @@ impl TaskSummary {
             .map(|k| of(&a.scatters, k).merge(&of(&b.scatters, k)))
             .collect::<Result<Vec<_>>>()?;
         Ok(Self { head, quadratic, moments, scatters, classes, new_inputs })
+    }
+
+    /// With more rows of the same task, over `m` columns and `p` targets; both have their classes in the places of the learner.
+    pub(crate) fn joined(&self, part: &Self, (m, p): (usize, usize)) -> Result<Self> {
+        let quadratic = self.widened(m, p)?.merge(&*part.widened(m, p)?)?;
+        let mut head = self.head.joined(&part.head);
+        if let LeastLoss::Exact(_) = head.least {
+            head.least = LeastLoss::Exact(quadratic.min_loss());
+        }
+        let moments = match (&self.moments, &part.moments) {
+            (Some(x), Some(y)) => Some(x.plus(y, 1.0)),
+            (x, y) => x.as_ref().or(y.as_ref()).cloned(),
+        };
+        let wide = |scatters: &[Summary], k: usize| match scatters.get(k) {
+            Some(scatter) => scatter.rearrange(&(0..scatter.width()).collect::<Vec<_>>(), m),
+            None => Ok(Summary::empty(m, 1)),
+        };
+        let scatters = (0..self.scatters.len().max(part.scatters.len()))
+            .map(|k| wide(&self.scatters, k)?.merge(&wide(&part.scatters, k)?))
+            .collect::<Result<Vec<_>>>()?;
+        Ok(Self { head, quadratic, moments, scatters, classes: Vec::new(), new_inputs: Vec::new() })
     }
 
     /// With inputs and classes put where these lists have them.

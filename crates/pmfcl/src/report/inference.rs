@@ -136,7 +136,9 @@ impl Covariance {
             // As many rows as samples, the same share of them effective.
             found.freedom += samples * (rows as f64 / learner.samples() - 1.0);
         }
+        let own = model.penalty.own_ridges().map(|_| MissingReason::OwnRidges);
         found.missing = MissingReason::of_learner(learner, weights)
+            .or(own)
             .or_else(|| (found.freedom < LEAST_FREEDOM).then_some(MissingReason::NoFreedom));
         if found.missing.is_none() {
             let errors = pooled.excess(&model.theta)?;

@@ -21,6 +21,8 @@ pub enum MissingReason {
     NoFreedom,
     /// Residuals are rounding errors.
     Rounding,
+    /// Targets have ridges of their own, so they do not share one covariance.
+    OwnRidges,
 }
 
 impl fmt::Display for MissingReason {
@@ -42,6 +44,9 @@ impl fmt::Display for MissingReason {
             }
             Self::Rounding => {
                 "the tasks are fitted exactly, up to rounding, so there is no noise to compare with"
+            }
+            Self::OwnRidges => {
+                "every target has a ridge of its own, and errors are given for one ridge of all targets; set one number"
             }
         })
     }

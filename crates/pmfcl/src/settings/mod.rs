@@ -17,7 +17,7 @@ use crate::solve::Penalty;
 use crate::summary::Accumulator;
 
 /// How the ridge is set.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub enum Ridge {
     /// Chosen from the summaries: by generalised cross-validation on standardized features for squared loss,
     /// by the rule of [`crate::problem`] for losses that are bounded.
@@ -27,6 +27,23 @@ pub enum Ridge {
     LeaveOneTaskOut,
     /// `(λ/2)‖θ‖²` on the mean loss, intercept free. 0 is least squares of minimum norm.
     Fixed(f64),
+    /// The same with a number of its own for each target; squared loss of values only.
+    PerTarget(Vec<f64>),
+}
+
+impl Ridge {
+    /// Refuses a list of another length than there are targets.
+    pub(crate) fn check_targets(&self, targets: usize) -> Result<()> {
+        match self {
+            Self::PerTarget(list) if list.len() != targets => Err(Error::Shape {
+                what: "the list of ridges",
+                unit: "numbers",
+                expected: targets,
+                found: list.len(),
+            }),
+            _ => Ok(()),
+        }
+    }
 }
 
 /// Which memory to keep.
@@ -93,10 +110,12 @@ impl Settings {
     /// Checks what does not depend on the problem.
     pub(crate) fn check(&self) -> Result<()> {
         self.prefer.check()?;
-        if let Ridge::Fixed(x) = self.ridge {
-            Penalty::new(x, self.standardize)?;
+        match &self.ridge {
+            Ridge::Fixed(x) => drop(Penalty::new(*x, self.standardize)?),
+            Ridge::PerTarget(list) => drop(Penalty::per_target(list, self.standardize)?),
+            Ridge::Auto | Ridge::LeaveOneTaskOut => {}
         }
-        if (self.ridge, self.memory) == (Ridge::LeaveOneTaskOut, MemoryKind::Compact) {
+        if self.ridge == Ridge::LeaveOneTaskOut && self.memory == MemoryKind::Compact {
             return Err(Error::Unsupported {
                 operation: "choosing the ridge by leaving tasks out",
                 reason: "compact memory merges the tasks; use the ledger, or auto".to_owned(),
@@ -168,6 +187,10 @@ impl fmt::Display for Ridge {
             Self::Auto => f.write_str("auto"),
             Self::LeaveOneTaskOut => f.write_str("leave-one-task-out"),
             Self::Fixed(x) => x.fmt(f),
+            Self::PerTarget(list) => {
+                let texts: Vec<String> = list.iter().map(f64::to_string).collect();
+                f.write_str(&texts.join(","))
+            }
         }
     }
 }
@@ -179,10 +202,17 @@ impl FromStr for Ridge {
         match text {
             "auto" => Ok(Self::Auto),
             "leave-one-task-out" => Ok(Self::LeaveOneTaskOut),
-            other => match finite(other).filter(|x| *x >= 0.0) {
-                Some(x) => Ok(Self::Fixed(x)),
-                None => unknown(text, "a number of 0 or more, auto, leave-one-task-out"),
-            },
+            other => {
+                let number = |text: &str| finite(text.trim()).filter(|x| *x >= 0.0);
+                match other.split(',').map(number).collect::<Option<Vec<f64>>>() {
+                    Some(list) if list.len() == 1 => Ok(Self::Fixed(list[0])),
+                    Some(list) => Ok(Self::PerTarget(list)),
+                    None => unknown(
+                        text,
+                        "a number of 0 or more (or one for each target, separated by commas), auto, leave-one-task-out",
+                    ),
+                }
+            }
         }
     }
 }
@@ -204,9 +234,9 @@ mod tests {
         back::<MemoryKind>(&["ledger", "compact"]);
         back::<Accumulator>(&["auto", "qr", "gram", "mixed"]);
         back::<StoredPrecision>(&["f64", "f32"]);
-        back::<Ridge>(&["auto", "leave-one-task-out", "0", "0.1", "0.0000001"]);
+        back::<Ridge>(&["auto", "leave-one-task-out", "0", "0.1", "0.0000001", "0.1,0,3"]);
         back::<Preference>(&["samples", "equal", "decay:0.9"]);
-        for bad in ["-1", "nan", "inf", ""] {
+        for bad in ["-1", "nan", "inf", "", "1,", "1,auto", "1,-1"] {
             assert!(bad.parse::<Ridge>().is_err(), "{bad}");
         }
         for bad in ["decay:0", "decay:1.1", "decay:", "chosen"] {

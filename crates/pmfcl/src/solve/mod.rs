@@ -9,6 +9,9 @@
 #[doc(hidden)] // for other crates of the workspace
 pub mod ridge;
 
+use std::fmt;
+use std::sync::Arc;
+
 use faer::{Mat, MatRef};
 
 use crate::error::{Error, Result};
@@ -30,16 +33,19 @@ const VISIBLE: f64 = 1e-8;
 /// The weight of a constant column, in units of its second moment.
 const HOLD: f64 = 1.0 / (LEAST_SPREAD * LEAST_SPREAD);
 
-/// The penalty `(λ/2) θᵀDθ` on the mean loss.
-#[derive(Debug, Clone, Copy, PartialEq)]
+/// The penalty `(λ/2) θᵀDθ` on the mean loss; `λ` is the same for all targets, or each has its own.
+#[derive(Debug, Clone, PartialEq)]
 pub struct Penalty {
+    /// `λ`, the largest where targets have their own.
     ridge: f64,
     standardize: bool,
+    /// `λ` of each target, where they differ.
+    own: Option<Arc<[f64]>>,
 }
 
 impl Penalty {
     /// No penalty: least squares, of minimum norm where that is not unique.
-    pub const NONE: Penalty = Penalty { ridge: 0.0, standardize: false };
+    pub const NONE: Penalty = Penalty { ridge: 0.0, standardize: false, own: None };
 
     /// Weight `ridge ≥ 0`; with `standardize` it is multiplied by each feature's variance, which makes
     /// the fit independent of the features' units.
@@ -48,20 +54,77 @@ impl Penalty {
     /// When `ridge` is negative or not finite.
     pub fn new(ridge: f64, standardize: bool) -> Result<Self> {
         if ridge >= 0.0 && ridge.is_finite() {
-            Ok(Self { ridge, standardize })
+            Ok(Self { ridge, standardize, own: None })
         } else {
             Err(Error::Range { what: "ridge", value: ridge, must: "0 or more, and finite" })
         }
     }
 
-    /// The weight `λ`.
+    /// A weight of its own for each target. Targets do not meet in squared loss: each is solved as if it were alone.
+    ///
+    /// # Errors
+    /// When there are none, or one is negative or not finite.
+    pub fn per_target(ridges: &[f64], standardize: bool) -> Result<Self> {
+        let [first, rest @ ..] = ridges else {
+            return Err(Error::Empty { what: "the list of ridges" });
+        };
+        let mut penalty = Self::new(*first, standardize)?;
+        for ridge in rest {
+            penalty.ridge = penalty.ridge.max(Self::new(*ridge, standardize)?.ridge);
+        }
+        if rest.iter().any(|ridge| ridge.to_bits() != first.to_bits()) {
+            penalty.own = Some(ridges.into());
+        }
+        Ok(penalty)
+    }
+
+    /// The weight `λ`; where targets have their own, the largest ([`Penalty::own_ridges`]).
     pub fn ridge(&self) -> f64 {
         self.ridge
+    }
+
+    /// The weight of each target, where they differ.
+    pub fn own_ridges(&self) -> Option<&[f64]> {
+        self.own.as_deref()
+    }
+
+    /// The weight that a target has.
+    fn ridge_of(&self, target: usize) -> f64 {
+        self.own.as_ref().map_or(self.ridge, |own| own[target])
+    }
+
+    /// The weight, for what needs one that all targets share.
+    ///
+    /// # Errors
+    /// When targets have their own.
+    pub fn one_ridge(&self, operation: &'static str) -> Result<f64> {
+        match self.own {
+            None => Ok(self.ridge),
+            Some(_) => Err(Error::Unsupported {
+                operation,
+                reason: format!(
+                    "it takes one ridge for all targets, and the model has a ridge for each ({self}); set one number"
+                ),
+            }),
+        }
     }
 
     /// Whether it is multiplied by feature variances.
     pub fn standardize(&self) -> bool {
         self.standardize
+    }
+}
+
+impl fmt::Display for Penalty {
+    /// The weight; where targets have their own, all of them, separated by commas.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.own {
+            None => self.ridge.fmt(f),
+            Some(own) => {
+                let texts: Vec<String> = own.iter().map(f64::to_string).collect();
+                f.write_str(&texts.join(","))
+            }
+        }
     }
 }
 
@@ -80,7 +143,7 @@ pub struct Solution {
 
 /// Solves a pooled summary.
 ///
-/// `intercept` says whether design column 0 is a free intercept. Cost: `O(m²(m + p))`.
+/// `intercept` says whether design column 0 is a free intercept. Cost: `O(m²(m + p))`, for every distinct ridge.
 ///
 /// # Errors
 /// When the summary is empty, or its numbers leave the range of double precision.
@@ -93,20 +156,47 @@ pub fn solve(
     if pooled.n() <= 0.0 {
         return Err(Error::NotLearned);
     }
-    let rank = pooled.rank();
-    let theta = if penalty.ridge > 0.0 {
-        let rows = penalty_rows(pooled, intercept, penalty, origin);
-        let both = [(pooled, 1.0), (&rows, 1.0)];
-        shortest(&pool(pooled.width(), pooled.targets(), both.into_iter())?, intercept, origin)
-    } else {
-        shortest(pooled, intercept, origin)
-    };
-    let outcome = if penalty.ridge > 0.0 || rank == pooled.width() {
+    let (rank, targets) = (pooled.rank(), pooled.targets());
+    if let Some(own) = penalty.own_ridges()
+        && own.len() != targets
+    {
+        let (what, unit) = ("the list of ridges", "numbers");
+        return Err(Error::Shape { what, unit, expected: targets, found: own.len() });
+    }
+    let ridge_of = |k: usize| penalty.ridge_of(k);
+    let mut theta = Theta::zeros(pooled.width(), targets);
+    let mut solved = vec![false; targets];
+    for k in 0..targets {
+        if solved[k] {
+            continue;
+        }
+        let found = minimizer(pooled, intercept, (ridge_of(k), penalty.standardize), origin)?;
+        for other in (k..targets).filter(|&j| ridge_of(j).to_bits() == ridge_of(k).to_bits()) {
+            theta.column_mut(other).copy_from_slice(found.column(other));
+            solved[other] = true;
+        }
+    }
+    let outcome = if (0..targets).all(|k| ridge_of(k) > 0.0) || rank == pooled.width() {
         Outcome::Unique
     } else {
         Outcome::MinimumNorm
     };
     checked(Solution { theta, rank, outcome, penalty })
+}
+
+/// The minimizer with one ridge for all targets.
+fn minimizer(
+    pooled: &Summary,
+    intercept: bool,
+    (ridge, standardize): (f64, bool),
+    origin: Option<&[f64]>,
+) -> Result<Theta> {
+    if ridge <= 0.0 {
+        return Ok(shortest(pooled, intercept, origin));
+    }
+    let rows = penalty_rows(pooled, intercept, (ridge, standardize), origin);
+    let both = [(pooled, 1.0), (&rows, 1.0)];
+    Ok(shortest(&pool(pooled.width(), pooled.targets(), both.into_iter())?, intercept, origin))
 }
 
 /// How far parameters are from solving a pooled summary under a penalty, in units of what rounding explains: at most 1
@@ -122,7 +212,7 @@ pub fn solve(
 pub(crate) fn residual_in_rounding(
     pooled: &Summary,
     intercept: bool,
-    penalty: Penalty,
+    penalty: &Penalty,
     origin: Option<&[f64]>,
     theta: &Theta,
 ) -> Result<f64> {
@@ -130,16 +220,16 @@ pub(crate) fn residual_in_rounding(
     let first = usize::from(intercept);
     let gradient = pooled.gradient(theta)?;
     let d = weights(pooled, intercept, penalty.standardize);
-    let hold: Vec<f64> = d.iter().map(|d| penalty.ridge * d).collect();
-    let norms: Vec<f64> =
-        pooled.column_squares().iter().zip(&hold).map(|(s, h)| (s / n + h).sqrt()).collect();
-    // The norm of all columns in the metric of the penalty; the intercept has none and stands for itself.
-    let scaled = |j: usize| if d[j] > 0.0 { norms[j] * norms[j] / d[j] } else { 0.0 };
-    let whole = (first..m).map(scaled).sum::<f64>().sqrt();
+    let squares = pooled.column_squares();
     let start = |j: usize| if j < first { 0.0 } else { origin.map_or(0.0, |o| o[j - first]) };
     let allowed = 64.0 * (m + p) as f64 * f64::EPSILON;
     let mut worst = 0.0_f64;
     for k in 0..p {
+        let hold: Vec<f64> = d.iter().map(|d| penalty.ridge_of(k) * d).collect();
+        let norms: Vec<f64> = squares.iter().zip(&hold).map(|(s, h)| (s / n + h).sqrt()).collect();
+        // The norm of all columns in the metric of the penalty; the intercept has none and stands for itself.
+        let scaled = |j: usize| if d[j] > 0.0 { norms[j] * norms[j] / d[j] } else { 0.0 };
+        let whole = (first..m).map(scaled).sum::<f64>().sqrt();
         let theta = theta.column(k);
         let held = |j: usize| hold[j].sqrt() * start(j);
         let b = (pooled.squares(k) / n + (0..m).map(|j| held(j).powi(2)).sum::<f64>()).sqrt();
@@ -190,14 +280,14 @@ pub fn weights(pooled: &Summary, intercept: bool, standardize: bool) -> Vec<f64>
 fn penalty_rows(
     pooled: &Summary,
     intercept: bool,
-    penalty: Penalty,
+    (ridge, standardize): (f64, bool),
     origin: Option<&[f64]>,
 ) -> Summary {
     let (m, p) = (pooled.width(), pooled.targets());
     let first = usize::from(intercept);
-    let roots: Vec<f64> = weights(pooled, intercept, penalty.standardize)
+    let roots: Vec<f64> = weights(pooled, intercept, standardize)
         .iter()
-        .map(|d| (pooled.n() * penalty.ridge * d).sqrt())
+        .map(|d| (pooled.n() * ridge * d).sqrt())
         .collect();
     let rows = (0..m).filter(|&j| roots[j] > 0.0);
     Summary::diagonal(

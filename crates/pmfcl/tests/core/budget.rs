@@ -92,7 +92,7 @@ proptest! {
         let mut draw = Draw::new(seed);
         let tables = conflicting(3, n, d, &mut draw);
         let prefer = if equal { Preference::Equal } else { Preference::Samples };
-        let before = made(ridge, standardize, prefer, &tables);
+        let before = made(ridge.clone(), standardize, prefer, &tables);
         let size = tables[0].loss(&Theta::zeros(d, 1));
         // With as many parameters as rows nothing is forgotten but rounding.
         prop_assume!(lost(&before, 0) > 1e-9 * size);
@@ -147,7 +147,7 @@ proptest! {
     ) {
         let mut draw = Draw::new(seed);
         let tables = conflicting(4, n, d, &mut draw);
-        let before = made(ridge, standardize, Preference::Samples, &tables);
+        let before = made(ridge.clone(), standardize, Preference::Samples, &tables);
         let limits = [shares.0 * lost(&before, 0), shares.1 * lost(&before, 1)];
         let budgets = [("0".to_owned(), limits[0]), ("1".to_owned(), limits[1])];
         let kept = |l: &Learner, slack: f64| (0..2).all(|t| lost(l, t) <= limits[t] * (1.0 + slack));

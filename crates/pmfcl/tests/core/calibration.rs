@@ -1,7 +1,9 @@
 //! Probabilities of the gaussian classifier: measured by leave-one-out, harmless on normal data, finite everywhere.
 
 use pmfcl::federated::{CalibrationAnswer, CalibrationRequest, Rules, Server, Update};
-use pmfcl::problem::{Agreement, CalibrationTable, ClassRule, Encoding, Response, TaskSummary};
+use pmfcl::problem::{
+    Agreement, CalibrationTable, ClassRule, Encoding, InMemory, Passes, Response, TaskSummary,
+};
 use pmfcl::{Basis, Design, Labels, Learner, MemoryKind, Problem, Rows, Settings, TaskRows};
 use pmfcl_oracle::Draw;
 
@@ -518,4 +520,58 @@ fn summaries_with_class_covariances_come_back_from_bytes_and_others_are_refused(
     let design = model.design().unwrap().clone();
     let refused = Agreement::new(problem, Settings::default(), design, 0).unwrap_err();
     assert!(refused.to_string().contains("tied"), "{refused}");
+}
+
+/// Adds rows to the last task, as a stream in small pieces does.
+fn append(model: &mut Learner, part: &Data) {
+    let labels = Labels::new(&part.y);
+    let rows = TaskRows::new(part.rows(), &labels);
+    let design = model.design().unwrap().clone();
+    let mut passes = InMemory::new(model.context_with(&design), rows).unwrap();
+    let first = passes.run(&model.problem().first_pass()).unwrap();
+    let draft = model.fit(&design, first, &mut passes, 1.0).unwrap();
+    model.append(&design, draft).unwrap();
+}
+
+#[test]
+fn a_stream_in_pieces_is_measured_like_one_task() {
+    let classes = ["a", "b", "c"];
+    for covariance in ["tied", "class"] {
+        let parts: Vec<Data> = (0..6).map(|t| data(120, &classes, 0.2, 90 + t)).collect();
+        let whole = Data {
+            x: parts.iter().flat_map(|part| part.x.clone()).collect(),
+            y: parts.iter().flat_map(|part| part.y.clone()).collect(),
+        };
+        let start = || {
+            let problem = Problem::gaussian().with_option("covariance", covariance).unwrap();
+            Learner::new(problem, Settings { threads: 1, ..Settings::default() }).unwrap()
+        };
+        let mut one = start();
+        whole.learn(&mut one, "stream");
+        let test = data(2000, &classes, 0.2, 79);
+        for solve_between in [false, true] {
+            let mut pieces = start();
+            for (i, part) in parts.iter().enumerate() {
+                match i {
+                    0 => part.learn(&mut pieces, "stream"),
+                    _ => append(&mut pieces, part),
+                }
+                if solve_between {
+                    pieces.solution().unwrap();
+                }
+            }
+            let (a, b) = (one.scores(test.rows()).unwrap(), pieces.scores(test.rows()).unwrap());
+            // Scores of classes with covariances of their own depend on what was measured.
+            if covariance == "tied" || !solve_between {
+                assert!(a.iter().zip(&b).all(|(a, b)| (a - b).abs() < 1e-8 * (1.0 + a.abs())));
+            }
+            let (a, b) = (test.log_loss(&one), test.log_loss(&pieces));
+            let most = if solve_between { 0.05 } else { 1e-9 };
+            assert!((a - b).abs() <= most * a, "{covariance}, {solve_between}: {a} against {b}");
+            pieces.solution().unwrap();
+            let table = pieces.calibration(0).unwrap();
+            let stands_for: f64 = table.distances.iter().sum();
+            assert!((stands_for - 720.0).abs() < 1e-6, "all rows of the task: {stands_for}");
+        }
+    }
 }

@@ -130,10 +130,10 @@ fn a_basis_with_an_origin_is_solved_from_it_at_the_first_task_too() {
     let table = Table::linear(40, &[1.0, -2.0], 0.1, &mut Draw::new(3));
     for ridge in [Ridge::Auto, Ridge::Fixed(0.0), Ridge::Fixed(0.3)] {
         let basis: Basis = "ntk:30,seed=1".parse().unwrap();
-        let settings = Settings { basis, ridge, threads: 1, ..Settings::default() };
+        let settings = Settings { basis, ridge: ridge.clone(), threads: 1, ..Settings::default() };
         let mut learner = learn(&settings, &[(table.clone(), vec![1.0; 40])], "");
         let first = learner.predict(table.rows()).unwrap();
-        learner.set_ridge(ridge, false).unwrap();
+        learner.set_ridge(ridge.clone(), false).unwrap();
         let again = learner.predict(table.rows()).unwrap();
         assert_eq!(first, again, "{ridge:?}");
     }

@@ -63,7 +63,7 @@ fn the_model_is_that_of_pooled_rows_with_clients_absent_and_late() {
         (true, Ridge::Fixed(0.3)),
         (true, Ridge::Auto),
     ] {
-        let settings = Settings { intercept, ridge, ..plain() };
+        let settings = Settings { intercept, ridge: ridge.clone(), ..plain() };
         let agreement = agreement(settings.clone(), 4);
         let mut server = server(&agreement);
         let all = attendance(5, 4, 7);

@@ -118,7 +118,7 @@ fn squares_and_discriminants_are_those_of_pooled_rows() {
 #[test]
 fn bounds_of_log_loss_are_those_of_learning_the_same_steps_in_one_place() {
     for ridge in [Ridge::Auto, Ridge::Fixed(0.01)] {
-        let settings = Settings { ridge, ..settings() };
+        let settings = Settings { ridge: ridge.clone(), ..settings() };
         let (agreement, steps) = (agreement("logistic", settings.clone()), steps(5));
         let order = Draw::new(2).order(steps.len());
         let server = served(&agreement, &steps, &order);

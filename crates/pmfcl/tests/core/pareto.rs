@@ -398,7 +398,7 @@ fn a_penalised_front_is_made_of_ridge_solutions() {
     let mut draw = Draw::new(78);
     let [a, b] = pair(40, 30, 6, 2, false, &mut draw).map(|t| t.summarize(true, Accumulator::Qr));
     let penalty = Penalty::new(0.3, true).unwrap();
-    let front = PairFront::penalized(&a, &b, true, penalty).unwrap();
+    let front = PairFront::penalized(&a, &b, true, &penalty).unwrap();
     for w in [0.0, 0.2, 0.9, 1.0] {
         // D is the variance over both tasks, whatever the weight.
         let d = pmfcl::solve::weights(&a.merge(&b).unwrap(), true, true);
@@ -435,7 +435,7 @@ fn tasks_that_agree_have_a_front_of_one_point_with_even_weight() {
             // The same design twice is one penalised model too; another design shrinks otherwise.
             let mut fronts = vec![PairFront::new(&a, &b, false).unwrap()];
             if i < 3 {
-                fronts.push(PairFront::penalized(&a, &b, false, ridge).unwrap());
+                fronts.push(PairFront::penalized(&a, &b, false, &ridge).unwrap());
             }
             for front in fronts {
                 assert!(front.is_point(), "noise {noise}, other {i}");

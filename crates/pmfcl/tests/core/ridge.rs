@@ -279,3 +279,35 @@ fn a_constant_column_and_a_constant_target_do_no_harm() {
     }
     let _ = settings(MemoryKind::Ledger, Preference::Samples);
 }
+
+#[test]
+fn every_target_can_have_its_own_ridge() {
+    let mut draw = Draw::new(17);
+    let (n, d, ridges) = (40, 5, [0.1, 0.0, 3.0, 0.1]);
+    let (x, y) = (draw.normals(n * d), draw.normals(n * ridges.len()));
+    let rows = Rows::new(&x, d).unwrap();
+    let settings = |ridge| Settings { ridge, intercept: true, ..plain() };
+    let all = settings(Ridge::PerTarget(ridges.to_vec()));
+    let mut learner = Learner::new(Problem::squared(), all).unwrap();
+    let targets = Rows::new(&y, ridges.len()).unwrap();
+    learner.learn("t", pmfcl::TaskRows::new(rows, targets), 1.0).unwrap();
+    let solution = learner.solution().unwrap();
+    assert_eq!(solution.penalty.own_ridges(), Some(&ridges[..]));
+    for (k, ridge) in ridges.into_iter().enumerate() {
+        let own: Vec<f64> = y.iter().skip(k).step_by(ridges.len()).copied().collect();
+        let mut alone = Learner::new(Problem::squared(), settings(Ridge::Fixed(ridge))).unwrap();
+        alone.learn("t", pmfcl::TaskRows::new(rows, Rows::new(&own, 1).unwrap()), 1.0).unwrap();
+        let theta = &alone.solution().unwrap().theta;
+        assert!(apart(solution.theta.column(k), theta.column(0)) < 1e-12, "target {k}");
+    }
+    // A list of another length is refused, and nothing changes.
+    let before = solution.clone();
+    let refused = learner.set_ridge(Ridge::PerTarget(vec![1.0, 2.0]), false).unwrap_err();
+    assert!(refused.to_string().contains("list of ridges"), "{refused}");
+    assert_eq!(*learner.solution().unwrap(), before);
+    let settings = settings(Ridge::PerTarget(vec![1.0, 2.0]));
+    for loss in ["huber:1", "poisson:3"] {
+        let refused = Learner::new(Problem::parse(loss, None).unwrap(), settings.clone());
+        assert!(matches!(refused, Err(Error::Unsupported { .. })), "{loss}");
+    }
+}

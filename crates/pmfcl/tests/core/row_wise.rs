@@ -138,8 +138,8 @@ fn certified_least_losses_are_below_the_least_loss_and_near_it() {
                 Ridge::Fixed(1e3),
             ] {
                 for standardize in [false, true] {
-                    let mut model =
-                        learner(&truth.spec(), Settings { ridge, standardize, ..settings() });
+                    let settings = Settings { ridge: ridge.clone(), standardize, ..settings() };
+                    let mut model = learner(&truth.spec(), settings);
                     learn(&mut model, "task", &data);
                     let head = &model.records()[0].head;
                     let told = format!("{truth:?} {ridge:?} {standardize} {scales:?}");

@@ -214,7 +214,7 @@ impl Federated {
         // A private summary has a ridge in it.
         let none =
             if self.privacy.budget()?.is_some() { Ridge::Fixed(0.0) } else { Ridge::default() };
-        let ridge = self.ridge.unwrap_or(none);
+        let ridge = self.ridge.clone().unwrap_or(none);
         let threads = self.reading.threads();
         let settings = Settings { basis, ridge, threads, ..Settings::default() };
         let (problem, targets) = match &stage.y {

@@ -206,6 +206,33 @@ impl CalibrationTable {
         all.then_some(Self { samples: *samples, losses, distances, left_out })
     }
 
+    /// Samples of the task that the table stands for.
+    pub(crate) fn measured(&self) -> f64 {
+        self.distances.iter().sum()
+    }
+
+    /// The table of rows measured before and of others measured now.
+    pub(crate) fn plus(&self, now: &Self) -> Self {
+        if self.losses.len() != now.losses.len() || self.distances.len() != now.distances.len() {
+            return now.clone();
+        }
+        let sum = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a + b).collect();
+        let left_out = match (&self.left_out, &now.left_out) {
+            (Some(before), Some(found)) => {
+                let mut both = before.clone();
+                both.merge(found);
+                Some(both)
+            }
+            (before, found) => found.as_ref().or(before.as_ref()).cloned(),
+        };
+        Self {
+            samples: now.samples,
+            losses: sum(&self.losses, &now.losses),
+            distances: sum(&self.distances, &now.distances),
+            left_out,
+        }
+    }
+
     /// The share of a table that goes with a part of the samples.
     pub(crate) fn share(&self, share: f64) -> Self {
         let scaled = |values: &[f64]| values.iter().map(|v| share * v).collect();
