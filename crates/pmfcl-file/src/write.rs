@@ -184,12 +184,12 @@ fn write_tasks(connection: &Connection, learner: &Learner, first: usize) -> rusq
 }
 
 /// Single precision where that was asked for and loses nothing: a summary that was changed after it was rounded keeps its digits.
-/// Neither is one of zeros packed, whose few bytes a reader would not believe to hold so many numbers.
+/// One that is nearly all zeros is not packed either: a reader would not believe that so few bytes hold so many numbers.
 fn encoded(task: &TaskSummary, store: StoredPrecision) -> Vec<u8> {
     if store == StoredPrecision::F32 && task.is_single() {
         let bytes = task.to_bytes(Encoding::PackedSingle);
-        let (m, p) = (task.quadratic.width(), task.quadratic.targets());
-        let numbers: usize = task.quadratic.pivots().map(|j| m - j + p).sum();
+        let quadratic = &task.quadratic;
+        let numbers = quadratic.rank() * (quadratic.width() + quadratic.targets());
         if 8 * numbers <= crate::read::MOST_UNPACKED * bytes.len() {
             return bytes;
         }
