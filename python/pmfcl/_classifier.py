@@ -22,7 +22,7 @@ class ContinualClassifier(ClassifierMixin, Continual):
     loss : "gaussian", "squared" or "logistic", default "gaussian"
         Linear discriminants; least squares on 0/1 indicators; log-loss (softmax for several classes). Log-loss is not for
         tasks that lack many classes: a warning says so.
-    basis, ridge, standardize, fit_intercept, memory, accumulator, prefer, threads :
+    basis, ridge, standardize, fit_intercept, memory, accumulator, store, prefer, threads :
         As for `ContinualRegressor`. "gaussian" has a shrinkage in place of the ridge.
     shrinkage : "auto", float or str, default "auto"
         Of the covariance of "gaussian". A number is that of
@@ -68,6 +68,7 @@ class ContinualClassifier(ClassifierMixin, Continual):
         fit_intercept=True,
         memory="ledger",
         accumulator="auto",
+        store="f64",
         prefer="samples",
         shrinkage="auto",
         curvature="sharp",
@@ -83,6 +84,7 @@ class ContinualClassifier(ClassifierMixin, Continual):
         self.fit_intercept = fit_intercept
         self.memory = memory
         self.accumulator = accumulator
+        self.store = store
         self.prefer = prefer
         self.shrinkage = shrinkage
         self.curvature = curvature

@@ -85,6 +85,7 @@ class Continual(BaseEstimator):
             "fit_intercept": self.fit_intercept,
             "memory": setting(self.memory),
             "accumulator": setting(self.accumulator),
+            "store": setting(self.store),
             "prefer": setting(vars(self)["prefer"]),
             "threads": self.threads,
         }

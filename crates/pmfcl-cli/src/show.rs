@@ -218,6 +218,7 @@ pub(crate) fn document(model: &Model, tasks: &[TaskReport]) -> Value {
         "memory": s.memory.to_string(),
         "accumulator": learner.accumulator().to_string(),
         "accumulator_setting": s.accumulator.to_string(),
+        "store": s.store.to_string(),
         "rounding_bound": learner.rounding_bound().ok().flatten(),
         "preference": preference,
         "samples": learner.samples(),

@@ -23,6 +23,9 @@ use crate::store::Result;
 use crate::version::{Mark, Version};
 use crate::{layout_1, pool};
 
+/// Bytes that one byte of a summary may unpack to: numbers that are zero take a bit.
+pub(crate) const MOST_UNPACKED: usize = 64;
+
 /// The rows of the table `model`.
 pub(crate) type Values = BTreeMap<String, Vec<u8>>;
 
@@ -422,7 +425,8 @@ pub(crate) fn summaries(
                 layout_1::summary(record, &bytes, moments.as_deref())
             }
             Layout::Second => {
-                TaskSummary::from_bytes(&bytes, bytes.len()).map_err(|e| e.to_string())
+                TaskSummary::from_bytes(&bytes, bytes.len().saturating_mul(MOST_UNPACKED))
+                    .map_err(|e| e.to_string())
             }
         };
         let wrong = |e| damaged(format!("the summary of task `{}`: {e}", record.name));

@@ -3,7 +3,7 @@
 use std::fmt::Display;
 use std::str::FromStr;
 
-use pmfcl::{ClassList, MemoryKind, Preference, Problem, Settings};
+use pmfcl::{ClassList, MemoryKind, Preference, Problem, Settings, StoredPrecision};
 use serde_json::{Map, Value, json};
 
 /// Where a model comes from a loss of the user's own, what knows it by its name and parameters.
@@ -38,6 +38,10 @@ pub(crate) fn write(problem: &Problem, settings: &Settings) -> Value {
         "accumulator": settings.accumulator.to_string(),
         "prefer": settings.prefer.to_string(),
     });
+    // Not in files of earlier versions, so not written where they would do.
+    if settings.store != StoredPrecision::default() {
+        document["store"] = settings.store.to_string().into();
+    }
     if let Preference::Chosen(list) = &settings.prefer {
         document["chosen"] = list.iter().map(|(name, a)| json!([name, a])).collect();
     }
@@ -72,6 +76,10 @@ impl Stored {
             standardize: self.boolean("standardize")?,
             memory: self.memory()?,
             accumulator: self.named("accumulator")?,
+            store: match self.0.contains_key("store") {
+                true => self.named("store")?,
+                false => StoredPrecision::default(),
+            },
             prefer: match self.text("prefer")? {
                 "chosen" => Preference::Chosen(self.chosen()?),
                 _ => self.named("prefer")?,

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use pmfcl::learner::TaskRecord;
 use pmfcl::problem::{Encoding, TaskSummary};
-use pmfcl::{Learner, Outcome, Preference};
+use pmfcl::{Learner, Outcome, Preference, StoredPrecision};
 use rusqlite::{Connection, Statement, params};
 use serde_json::{Value, json};
 
@@ -165,13 +165,27 @@ fn write_tasks(connection: &Connection, learner: &Learner, first: usize) -> rusq
         if place >= folded
             && let Some(task) = learner.task_summary_at(place)
         {
-            let bytes = with_head(task, record).to_bytes(Encoding::Plain);
+            let bytes = encoded(&with_head(task, record), learner.settings().store);
             summary.execute(params![place.cast_signed() as i64, bytes])?;
             crc = Some(layout::checksum(Layout::Second, &bytes));
         }
         insert.run(place, record, crc)?;
     }
     Ok(())
+}
+
+/// Single precision where that was asked for and loses nothing: a summary that was changed after it was rounded keeps its digits.
+/// One that is nearly all zeros is not packed either: a reader would not believe that so few bytes hold so many numbers.
+fn encoded(task: &TaskSummary, store: StoredPrecision) -> Vec<u8> {
+    if store == StoredPrecision::F32 && task.is_single() {
+        let bytes = task.to_bytes(Encoding::PackedSingle);
+        let quadratic = &task.quadratic;
+        let numbers = quadratic.rank() * (quadratic.width() + quadratic.targets());
+        if 8 * numbers <= crate::read::MOST_UNPACKED * bytes.len() {
+            return bytes;
+        }
+    }
+    task.to_bytes(Encoding::Plain)
 }
 
 /// The summary with the head on record: class counts there follow classes that were dropped.

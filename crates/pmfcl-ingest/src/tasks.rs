@@ -9,7 +9,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use pmfcl::problem::{Draft, Partial, TaskContext, Worker};
+use pmfcl::problem::{Draft, Partial, Passes, TaskContext, Worker};
 use pmfcl::summary::Counter;
 use pmfcl::{Basis, Design, Learner, Rows, Settings, Targets, TaskRows, TaskSummary};
 use pmfcl_file::{ColumnNames, Input, Model, Schema};
@@ -236,8 +236,21 @@ impl Ingest {
     /// # Errors
     /// When a row is invalid, or the task does not go with those before it.
     pub fn next(&mut self, model: &Model) -> Result<Option<NamedTask>> {
+        self.next_watched(model, &|_, _| {})
+    }
+
+    /// The same, where `watch` is told the name of the task and how many passes over its rows have been made, after each of them.
+    ///
+    /// # Errors
+    /// As [`Ingest::next`].
+    pub fn next_watched(
+        &mut self,
+        model: &Model,
+        watch: &dyn Fn(&str, u64),
+    ) -> Result<Option<NamedTask>> {
         let Some(task) = self.tasks.pop_front() else { return Ok(None) };
         let ReadTask { name, weight, rows } = task;
+        let watch = |passes: u64| watch(&name, passes);
         let mut schema = if model.learner.design().is_none() {
             self.schema.clone()
         } else {
@@ -263,9 +276,9 @@ impl Ingest {
             Some(names) => {
                 let mut learner = model.learner.clone();
                 learner.fix_classes(names.clone())?;
-                rows.fitted(&learner, &schema, &design, weight)?
+                rows.fitted(&learner, &schema, &design, weight, &watch)?
             }
-            None => rows.fitted(&model.learner, &schema, &design, weight)?,
+            None => rows.fitted(&model.learner, &schema, &design, weight, &watch)?,
         };
         Ok(Some(NamedTask { name, weight, schema, design, draft, classes }))
     }
@@ -298,6 +311,7 @@ impl TaskRowsRead {
         schema: &Schema,
         design: &Design,
         weight: f64,
+        watch: &dyn Fn(u64),
     ) -> Result<Draft> {
         let place = |key: &str| input_of(schema, key).unwrap_or(0);
         match self {
@@ -312,8 +326,9 @@ impl TaskRowsRead {
             Self::Kept(spill) => {
                 let names = ColumnNames::under(schema, design);
                 spill.with_passes(learner.context_with(design), &place, &names, |passes| {
+                    let mut passes = Watched { passes, watch, made: 0 };
                     let first = passes.run(&learner.problem().first_pass())?;
-                    learner.fit(design, first, passes, weight)
+                    learner.fit(design, first, &mut passes, weight)
                 })
             }
         }
@@ -330,10 +345,26 @@ fn placed(task: &TaskSummary, width: usize, place: &dyn Fn(&str) -> usize) -> Re
     Ok(moved)
 }
 
+/// An executor that says how many passes it has made.
+struct Watched<'a> {
+    passes: &'a mut dyn Passes,
+    watch: &'a dyn Fn(u64),
+    made: u64,
+}
+
+impl Passes for Watched<'_> {
+    fn run(&mut self, pass: &pmfcl::problem::Pass) -> pmfcl::Result<Partial> {
+        let partial = self.passes.run(pass)?;
+        self.made += 1;
+        (self.watch)(self.made);
+        Ok(partial)
+    }
+}
+
 /// The executor of a problem that asks for one pass.
 struct NoMore;
 
-impl pmfcl::problem::Passes for NoMore {
+impl Passes for NoMore {
     fn run(&mut self, _: &pmfcl::problem::Pass) -> pmfcl::Result<Partial> {
         Err(pmfcl::Error::State { reason: "the rows are gone after one pass".to_owned() })
     }

@@ -167,6 +167,7 @@ impl PyModel {
         dict.set_item("standardize", s.standardize)?;
         dict.set_item("memory", s.memory.to_string())?;
         dict.set_item("accumulator", s.accumulator.to_string())?;
+        dict.set_item("store", s.store.to_string())?;
         dict.set_item("prefer", s.prefer.to_string())?;
         Ok(dict)
     }

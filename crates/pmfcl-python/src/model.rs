@@ -132,6 +132,7 @@ fn settings_of(given: &Bound<'_, PyDict>) -> PyResult<Settings> {
         standardize: required("standardize")?.is_truthy()?,
         memory: parsed("memory", &text("memory")?)?,
         accumulator: parsed("accumulator", &text("accumulator")?)?,
+        store: parsed("store", &text("store")?)?,
         prefer: parsed("prefer", &text("prefer")?)?,
         threads: threads.unwrap_or_else(all_threads).max(1),
     })

@@ -166,6 +166,27 @@ impl Progress {
         Self(bar, std::sync::atomic::AtomicU64::new(0))
     }
 
+    /// Of a fit, which makes as many passes over its rows as it needs.
+    pub fn of_a_fit() -> Self {
+        let shown = std::io::stderr().is_terminal() && !verbosity().quiet;
+        let bar = shown.then(|| {
+            let bar = ProgressBar::no_length();
+            let style = ProgressStyle::with_template("{prefix} {spinner} {msg} · {elapsed}");
+            bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
+            bar.enable_steady_tick(Duration::from_millis(200));
+            bar
+        });
+        Self(bar, std::sync::atomic::AtomicU64::new(0))
+    }
+
+    /// After a pass over the rows of a task.
+    pub fn pass(&self, task: &str, passes: u64) {
+        if let Some(bar) = &self.0 {
+            bar.set_prefix(task.to_owned());
+            bar.set_message(format!("{} passes over its rows", grouped(passes as f64)));
+        }
+    }
+
     /// After a piece of a file.
     pub fn step(&self, step: Step) {
         if let Some(bar) = &self.0 {

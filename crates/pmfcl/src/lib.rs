@@ -63,7 +63,7 @@ pub use labels::{Classes, Label, Labels};
 pub use learner::{Learner, TaskReport};
 pub use problem::{ClassList, Problem, TaskSummary};
 pub use rows::{Rows, Targets, TaskRows};
-pub use settings::{MemoryKind, Preference, Ridge, Settings};
+pub use settings::{MemoryKind, Preference, Ridge, Settings, StoredPrecision};
 pub use solve::{Outcome, Penalty, Solution, solve};
 pub use summary::{Accumulator, Summarizer, Summary};
 pub use theta::Theta;

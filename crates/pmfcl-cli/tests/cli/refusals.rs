@@ -180,7 +180,8 @@ fn columns_that_do_not_fit() {
         ("--memory compact", "--memory ledger"),
         ("--prefer equal", "--prefer samples"),
         ("--loss gaussian", "--loss squared"),
-        ("--accumulator gram", "--accumulator qr"),
+        ("--accumulator gram", "--accumulator auto"),
+        ("--store f32", "--store f64"),
         ("--features x", "--features k,x,z"),
     ] {
         refuse(&place, &format!("learn m.pmf c.csv {flag}"), &["made with", told]);

@@ -190,9 +190,9 @@ fn help_of_learn() {
               numbers
 
           --basis <SPEC>
-              linear, poly:2, spline:8, rbf:200, rff:1024, relu:2000, ntk:256; patches:2000 for
-              images; log and power:0.5 for columns of any size, exp for small ones. Options follow
-              after commas: rff:1024,seed=7
+              linear, poly:2, spline:8, rbf:200, rff:1024, relu:2000, ntk:256; patches:2000 for images;
+              log and power:0.5 for columns of any size, exp for small ones. Options follow after
+              commas: rff:1024,seed=7
 
           --ridge <X|auto>
               (X/2)·‖θ‖² on the mean loss, intercept free; auto chooses it from the summaries, 0 is
@@ -211,6 +211,10 @@ fn help_of_learn() {
               qr: accurate; gram: up to three times faster, loses twice the digits; mixed: single
               precision, for thousands of random features; auto (the default): qr up to 512 columns,
               gram beyond
+
+          --store <PRECISION>
+              f64, or f32 for half the bytes of every task's summary in the file: its numbers are then
+              off by 6e-8 of themselves. For squared and gaussian loss
 
           --prefer <WAY>
               samples, equal, or decay:G (each task counts G times as much as the next)

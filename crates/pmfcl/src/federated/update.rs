@@ -119,24 +119,7 @@ impl Update {
     /// # Errors
     /// When a number is outside the range of single precision.
     pub fn in_single(mut self) -> Result<Self> {
-        let narrow = |v: f64| {
-            let short = f64::from(v as f32);
-            let lost = !short.is_finite() || (v != 0.0 && v.abs() < f64::from(f32::MIN_POSITIVE));
-            if lost {
-                return Err(Error::Range {
-                    what: "a number of the summary",
-                    value: v,
-                    must: "within single precision; rescale the features, or send doubles",
-                });
-            }
-            Ok(short)
-        };
-        self.task.quadratic = rebuilt(&self.task.quadratic, |i, row| {
-            if i > 0 {
-                row.iter_mut().try_for_each(|v| narrow(*v).map(|short| *v = short))?;
-            }
-            Ok(())
-        })?;
+        self.task = self.task.in_single()?;
         self.single = true;
         Ok(self)
     }
@@ -346,19 +329,4 @@ impl Update {
 /// Whether a client may be called so.
 pub(super) fn is_name(name: &str) -> bool {
     !name.is_empty() && name.len() <= LONGEST_NAME && !name.chars().any(char::is_control)
-}
-
-/// The summary with every row changed: row number, then `R` from the pivot on and `Z`.
-fn rebuilt(s: &Summary, change: impl Fn(usize, &mut [f64]) -> Result<()>) -> Result<Summary> {
-    let mut packed = Vec::with_capacity(s.numbers());
-    for (i, (pivot, r, z)) in s.iter().enumerate() {
-        let start = packed.len();
-        packed.extend_from_slice(r);
-        packed.resize(start + s.width() - pivot, 0.0);
-        packed.extend_from_slice(z);
-        change(i, &mut packed[start..])?;
-    }
-    let pivots = s.pivots().map(|j| j as u32).collect();
-    let (c, totals) = (s.residual().to_vec(), s.target_sums().to_vec());
-    Summary::from_numbers((s.n(), s.width(), s.targets()), pivots, packed, c, totals)
 }

@@ -37,7 +37,7 @@ use crate::problem::{
     Solved, TaskContext, TaskSummary,
 };
 use crate::rows::{Rows, TaskRows};
-use crate::settings::{MemoryKind, Preference, Ridge, Settings, Weighed};
+use crate::settings::{MemoryKind, Preference, Ridge, Settings, StoredPrecision, Weighed};
 use crate::solve::Solution;
 use crate::summary::Summary;
 use lazy::Lazy;
@@ -511,6 +511,10 @@ impl Learner {
         if summary.quadratic.targets() > columns {
             return Err(shape("the task", "targets", columns, summary.quadratic.targets()));
         }
+        let summary = match self.settings.store {
+            StoredPrecision::F64 => summary,
+            StoredPrecision::F32 => summary.in_single()?,
+        };
         // Nothing can fail from here on.
         if let Some(problem) = settled {
             self.problem = problem;

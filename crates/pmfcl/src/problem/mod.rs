@@ -61,7 +61,7 @@ use crate::basis::Design;
 use crate::error::{Error, Result};
 use crate::labels::Classes;
 use crate::loss::Loss;
-use crate::settings::{Settings, unknown};
+use crate::settings::{Settings, StoredPrecision, unknown};
 use crate::solve::Solution;
 use crate::summary::{Accumulator, Summary};
 use crate::theta::Theta;
@@ -481,6 +481,12 @@ impl Problem {
     /// Refuses settings that do not go with the problem.
     pub(crate) fn check(&self, settings: &Settings) -> Result<()> {
         settings.check()?;
+        if settings.store == StoredPrecision::F32 && self.exactness() != Exactness::Exact {
+            return Err(Error::Unsupported {
+                operation: "keeping summaries in single precision",
+                reason: format!("{self} keeps bounds, and one that was rounded would not be one"),
+            });
+        }
         if let Some(list) = self.class_list() {
             list.clone().checked()?;
         }

@@ -151,6 +151,42 @@ impl TaskSummary {
         task
     }
 
+    /// The same in single precision, except for the first row of the quadratic, which holds the means, and the sums: every other
+    /// number is off by a share of at most 2⁻²⁴, so the summary is that of rows nearby, and a bound holds except for that rounding.
+    ///
+    /// # Errors
+    /// When a number is outside the range of single precision.
+    pub fn in_single(mut self) -> Result<Self> {
+        let s = &self.quadratic;
+        let mut packed = Vec::with_capacity(s.numbers());
+        for (i, (pivot, r, z)) in s.iter().enumerate() {
+            let zeros = std::iter::repeat_n(0.0, s.width() - pivot - r.len());
+            for v in r.iter().copied().chain(zeros).chain(z.iter().copied()) {
+                let short = f64::from(v as f32);
+                let lost = !short.is_finite() || v != 0.0 && v.abs() < f64::from(f32::MIN_POSITIVE);
+                if i > 0 && lost {
+                    return Err(Error::Range {
+                        what: "a number of the summary",
+                        value: v,
+                        must: "within single precision; rescale the features, or keep doubles",
+                    });
+                }
+                packed.push(if i > 0 { short } else { v });
+            }
+        }
+        let pivots = s.pivots().map(|j| j as u32).collect();
+        let (c, totals) = (s.residual().to_vec(), s.target_sums().to_vec());
+        let shape = (s.n(), s.width(), s.targets());
+        self.quadratic = Summary::from_numbers(shape, pivots, packed, c, totals)?;
+        Ok(self)
+    }
+
+    /// Whether [`TaskSummary::in_single`] would change nothing.
+    pub fn is_single(&self) -> bool {
+        let kept = |v: &f64| f64::from(*v as f32).to_bits() == v.to_bits();
+        self.quadratic.iter().skip(1).all(|(_, r, z)| r.iter().chain(z).all(kept))
+    }
+
     /// Bytes of all numbers.
     pub fn nbytes(&self) -> usize {
         self.quadratic.nbytes() + self.moments.as_ref().map_or(0, Moments::nbytes)

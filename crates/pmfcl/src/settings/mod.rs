@@ -39,6 +39,17 @@ pub enum MemoryKind {
     Compact,
 }
 
+/// In which precision the numbers of task summaries are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum StoredPrecision {
+    /// As they are summed.
+    #[default]
+    F64,
+    /// Rounded when a task is learned, for half the bytes in files: every number is off by a share of at most 2⁻²⁴, so the summary
+    /// is that of rows nearby. For losses that are exact; a bound that was rounded would not be one.
+    F32,
+}
+
 /// What a learner is set up with; cannot change afterwards, except preference and ridge.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
@@ -54,6 +65,8 @@ pub struct Settings {
     pub memory: MemoryKind,
     /// How rows are accumulated.
     pub accumulator: Accumulator,
+    /// In which precision task summaries are kept.
+    pub store: StoredPrecision,
     /// How tasks are weighed.
     pub prefer: Preference,
     /// Threads to use; the result does not depend on it.
@@ -69,6 +82,7 @@ impl Default for Settings {
             standardize: false,
             memory: MemoryKind::default(),
             accumulator: Accumulator::default(),
+            store: StoredPrecision::default(),
             prefer: Preference::default(),
             threads: std::thread::available_parallelism().map_or(1, usize::from),
         }
@@ -134,6 +148,12 @@ setting_names!(
     "compact" => MemoryKind::Compact,
 );
 setting_names!(
+    StoredPrecision,
+    "f64, f32",
+    "f64" => StoredPrecision::F64,
+    "f32" => StoredPrecision::F32,
+);
+setting_names!(
     Accumulator,
     "auto, qr, gram, mixed",
     "auto" => Accumulator::Auto,
@@ -183,6 +203,7 @@ mod tests {
     fn every_name_is_read_back() {
         back::<MemoryKind>(&["ledger", "compact"]);
         back::<Accumulator>(&["auto", "qr", "gram", "mixed"]);
+        back::<StoredPrecision>(&["f64", "f32"]);
         back::<Ridge>(&["auto", "leave-one-task-out", "0", "0.1", "0.0000001"]);
         back::<Preference>(&["samples", "equal", "decay:0.9"]);
         for bad in ["-1", "nan", "inf", ""] {
