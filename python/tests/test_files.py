@@ -304,7 +304,9 @@ def test_onnx_says_what_we_say_of_image_patches(rng):
     onnxruntime = pytest.importorskip("onnxruntime")
     X = rng.uniform(0, 255, (40, 12 * 10))
     y = X[:, 5] - X[:, 60] + rng.normal(size=40)
-    model = ContinualRegressor(basis="patches:27,size=3,grid=3,shape=12x10,seed=4", ridge=0.01).partial_fit(X, y, task="a")
+    model = ContinualRegressor(basis="patches:27,size=3,grid=3,shape=12x10,seed=4", ridge=0.01).partial_fit(
+        X, y, task="a"
+    )
     session = onnxruntime.InferenceSession(model.export(), providers=["CPUExecutionProvider"])
     np.testing.assert_allclose(session.run(None, {"X": X})[0].ravel(), model.predict(X), rtol=1e-9)
 

@@ -108,6 +108,9 @@ fn accumulator(learner: &Learner) -> String {
     let setting = learner.settings().accumulator;
     let used = learner.accumulator();
     match learner.rounding_bound().ok().flatten() {
+        Some(bound) if bound.is_infinite() => {
+            format!("{setting}, without a ridge nothing bounds its rounding")
+        }
         Some(bound) => {
             format!("{setting}, predictions moved by at most {} of their deviation", short(bound))
         }

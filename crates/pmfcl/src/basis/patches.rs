@@ -52,7 +52,7 @@ impl Windows {
                 ));
             }
             None if side * side == d => (side, side),
-            None => return Err("they are no square image: give shape=HEIGHTxWIDTH".to_owned()),
+            None => return Err("they are no square image: give shape=HxW".to_owned()),
         };
         let Self { size, step, grid, .. } = *self;
         let places = |length: usize| length.checked_sub(size).map_or(0, |rest| rest / step + 1);
@@ -321,11 +321,11 @@ mod tests {
                 .to_string()
         };
         let told = refused("patches:16", 783);
-        assert!(told.contains("783 inputs") && told.contains("shape=HEIGHTxWIDTH"), "{told}");
+        assert!(told.contains("783 inputs") && told.contains("shape=HxW"), "{told}");
         assert!(refused("patches:16,shape=28x28", 100).contains("28x28"));
         assert!(refused("patches:16", 100).contains("smaller"), "windows do not fill the grid");
         assert!(refused("patches:17", 784).contains("multiple"));
-        assert!(refused("patches:16,shape=28", 784).contains("HEIGHTxWIDTH"));
+        assert!(refused("patches:16,shape=28", 784).contains("HxW"));
         assert!(refused("patches:16,size=0", 784).contains("size=0"));
         assert_eq!(fix("patches:4,size=1,grid=2", &[0.5; 16], 16).width(), 4);
     }

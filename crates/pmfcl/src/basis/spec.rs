@@ -246,7 +246,7 @@ impl<'a> Given<'a> {
         let number = |key: &str| self.option(key, "a whole number from 1 to 1000", whole);
         let default = Windows::DEFAULT;
         Ok(Windows {
-            shape: self.option("shape", "HEIGHTxWIDTH in pixels, such as `28x28`", shape)?,
+            shape: self.option("shape", "`HxW` in pixels, such as `28x28`", shape)?,
             size: number("size")?.unwrap_or(default.size),
             step: number("step")?.unwrap_or(default.step),
             grid: number("grid")?.unwrap_or(default.grid),

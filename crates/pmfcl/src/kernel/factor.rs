@@ -185,12 +185,13 @@ fn by_reflections(m: usize, p: usize, source: &impl Source, rows: Range<usize>) 
 
 /// The triangle of the rows of `a` and of `b` together.
 ///
-/// Rows alternate, so that below the stairs nothing is computed. Cost: `2m³/3 + 2m²p` flops.
-pub(crate) fn stack(a: &Triangle, b: &Triangle) -> Triangle {
+/// Rows alternate, so that below the stairs nothing is computed. Both are taken: of wide ones, no more should be alive than are needed.
+/// Cost: `2m³/3 + 2m²p` flops.
+pub(crate) fn stack(a: Triangle, b: Triangle) -> Triangle {
     let (m, p, width) = (a.m, a.p, a.m + a.p);
     debug_assert_eq!((m, p), (b.m, b.p));
     if a.rows == 0 || b.rows == 0 {
-        let (mut sum, other) = if a.rows == 0 { (b.clone(), a) } else { (a.clone(), b) };
+        let (mut sum, other) = if a.rows == 0 { (b, a) } else { (a, b) };
         for (r, o) in sum.residual.iter_mut().zip(&other.residual) {
             *r += o;
         }
@@ -206,18 +207,20 @@ pub(crate) fn stack(a: &Triangle, b: &Triangle) -> Triangle {
     let place = |i: usize, second: usize| if i < both { 2 * i + second } else { both + i };
     for from in (0..a.rows.max(b.rows)).step_by(TURNED) {
         for j in from..width {
-            for (second, triangle) in [a, b].into_iter().enumerate() {
+            for (second, triangle) in [&a, &b].into_iter().enumerate() {
                 for i in from..triangle.rows.min(from + TURNED).min(j + 1) {
                     cells[j * tall + place(i, second)] = triangle.cells[i * width + j] * scale[j];
                 }
             }
         }
     }
+    let ((first, left), (second, right)) = ((a.rows, a.residual), (b.rows, b.residual));
+    drop((a.cells, b.cells));
     let staircase = Staircase { cells: &mut cells, rows: tall, columns: width };
-    staircase.reduce(m, |j| a.rows.min(j + 1) + b.rows.min(j + 1));
+    staircase.reduce(m, |j| first.min(j + 1) + second.min(j + 1));
     let rest: Vec<f64> = vec![0.0; p];
     let mut sum = unscale(collect(m, p, &cells, tall, &rest), &scale);
-    for (r, (a, b)) in sum.residual.iter_mut().zip(a.residual.iter().zip(&b.residual)) {
+    for (r, (a, b)) in sum.residual.iter_mut().zip(left.iter().zip(&right)) {
         *r += a + b;
     }
     sum

@@ -164,8 +164,8 @@ fn stacked_triangles_equal_the_triangle_of_all_rows() {
         for cut in [0, 1, n / 3, n] {
             let a = factor(m, p, &rows, 0..cut.min(n));
             let b = factor(m, p, &rows, cut.min(n)..n);
-            assert_same_products(&stack(&a, &b), &rows);
-            assert_same_products(&stack(&b, &a), &rows);
+            assert_same_products(&stack(a.clone(), b.clone()), &rows);
+            assert_same_products(&stack(b, a), &rows);
         }
     }
 }
@@ -202,7 +202,7 @@ fn solutions_of_stacked_pieces_are_as_near_to_the_truth() {
         let rows = made::with_condition(1600, 30, 10f64.powi(power), 0.1, 9);
         let truth = least_squares(&rows.cells, 30);
         let pieces = (0..1600).step_by(100).map(|from| factor(30, 1, &rows, from..from + 100));
-        let sum = pieces.fold(Triangle::empty(30, 1), |sum, piece| stack(&sum, &piece));
+        let sum = pieces.fold(Triangle::empty(30, 1), |sum, piece| stack(sum, piece));
         let (ours, faer) =
             (distance(&solve(&sum), &truth), distance(&solve_by_faer(&rows), &truth));
         println!("stacked, cond 1e{power}: ours {ours:.1e} faer {faer:.1e}");
@@ -253,7 +253,7 @@ fn columns_of_any_scale_give_the_scaled_triangle() {
         let triangle = factor_all(&rows);
         let half = factor(m, 2, &rows, 0..n / 2);
         let other = factor(m, 2, &rows, n / 2..n);
-        for mut triangle in [stack(&half, &other), triangle] {
+        for mut triangle in [stack(half, other), triangle] {
             assert!(triangle.cells.iter().all(|c| c.is_finite()));
             for row in triangle.cells.chunks_exact_mut(width) {
                 for (cell, power) in row.iter_mut().zip(&powers) {

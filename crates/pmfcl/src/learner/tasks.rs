@@ -214,33 +214,37 @@ impl Learner {
     }
 
     /// How far single precision can have moved the predictions, at most: the root mean square of the change over the rows
-    /// learned, as a share of the standard deviation of the predictions. `None` for accumulators other than `mixed`.
+    /// learned, as a share of the standard deviation of the predictions. Infinite without a ridge or shrinkage; `None` for
+    /// accumulators other than `mixed`.
     ///
-    /// With `G` the products of standardized features divided by `n`, `τ` what `mixed` adds to its diagonal and `E` the rounding, no
-    /// larger than `τ` in any direction, the coefficients `θ` change by `(G + τ)⁻¹(E + τ)θ` and predictions by at most `√τ‖θ‖`.
-    /// A ridge makes that less.
+    /// With `G` the products of standardized features divided by `n`, `τ` what `mixed` adds to its diagonal, `E` the rounding, no larger
+    /// than `τ` in any direction, and `λ` the ridge on standardized features, the coefficients `θ` are off by
+    /// `(G + λ)⁻¹(E + τ)θ`, and predictions by at most `‖θ‖ τ/√λ`.
     ///
     /// # Errors
     /// When nothing has been learned.
     pub fn rounding_bound(&self) -> Result<Option<f64>> {
-        let (pool, theta) = (&self.pool()?.quadratic, &self.solution()?.theta);
         if self.accumulator() != Accumulator::Mixed {
             return Ok(None);
         }
+        let (pool, solution) = (&self.pool()?.quadratic, self.solution()?);
         let first = usize::from(self.settings.intercept);
         let variances = pool.variances(first);
-        let root = Accumulator::single_precision(pool.width()).sqrt();
-        let share = |k: usize| {
-            let theta = theta.column(k);
-            let size: f64 = theta.iter().zip(&variances).map(|(t, v)| t * t * v).sum();
-            let spread: f64 = pool
-                .iter()
-                .filter(|(pivot, ..)| *pivot >= first)
-                .map(|(pivot, r, _)| dot(r, &theta[pivot..]).powi(2))
-                .sum();
-            if size > 0.0 { root * (size * pool.n() / spread).sqrt() } else { 0.0 }
+        let shrinkage = self.facts()?.into_iter().find(|(name, _)| *name == "shrinkage");
+        let ridge = match shrinkage {
+            Some((_, share)) => share,
+            None if solution.penalty.standardize() => solution.penalty.ridge(),
+            None => solution.penalty.ridge() / variances.iter().copied().fold(0.0, f64::max),
         };
-        Ok(Some((0..theta.targets()).map(share).fold(0.0, f64::max)))
+        let share = |k: usize| {
+            let theta = solution.theta.column(k);
+            let size: f64 = theta.iter().zip(&variances).map(|(t, v)| t * t * v).sum();
+            let rows = pool.iter().filter(|(pivot, ..)| *pivot >= first);
+            let spread: f64 = rows.map(|(pivot, r, _)| dot(r, &theta[pivot..]).powi(2)).sum();
+            if size > 0.0 { (size * pool.n() / spread / ridge).sqrt() } else { 0.0 }
+        };
+        let worst = (0..solution.theta.targets()).map(share).fold(0.0, f64::max);
+        Ok(Some(Accumulator::single_precision(pool.width()) * worst))
     }
 
     /// What to tell people about the tasks learned so far, where something deserves a word: classes that tasks lack, fits that
@@ -252,10 +256,14 @@ impl Learner {
             && let Ok(Some(bound)) = self.rounding_bound()
             && bound > MUCH_ROUNDING
         {
+            let much = if bound.is_finite() {
+                format!("by up to {:.0} % of their standard deviation", 100.0 * bound)
+            } else {
+                "by any amount, since there is no ridge".to_owned()
+            };
             warnings.push(format!(
-                "Single precision (the mixed accumulator) may have moved predictions by up to {:.0} % of their standard \
-                 deviation: features nearly depend on each other. Give a larger ridge, or learn with the accumulator gram.",
-                100.0 * bound
+                "Single precision (the mixed accumulator) may have moved predictions {much}. Give a larger ridge, or learn with \
+                 the accumulator gram."
             ));
         }
         let share = self.missing_class_share();

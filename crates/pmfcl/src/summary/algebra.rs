@@ -47,7 +47,7 @@ impl Summary {
         if top.is_diagonal() && bottom.is_diagonal() {
             return pool(self.m, self.p, [(self, 1.0), (other, 1.0)].into_iter());
         }
-        let triangle = kernel::stack(&top.to_triangle(), &bottom.to_triangle());
+        let triangle = kernel::stack(top.to_triangle(), bottom.to_triangle());
         let target_sum = add(&self.target_sum, &other.target_sum);
         Self::from_triangle(triangle, self.n + other.n, target_sum).kept()
     }
@@ -493,7 +493,7 @@ pub(crate) fn pool<'a>(
         let next =
             if whole { stacked.triangle(part) } else { kernel::factor(m, p, &stacked, from..to) };
         pooled = Some(match pooled {
-            Some(sum) => kernel::stack(&next, &sum),
+            Some(sum) => kernel::stack(next, sum),
             None => next,
         });
         from = to;

@@ -32,7 +32,7 @@ const SHARED: usize = 512;
 /// | --- | --- | --- | --- |
 /// | `qr` | none | as many as the condition number has | up to some hundred columns |
 /// | `gram` | double | twice as many | wide designs; factors where columns nearly depend on each other |
-/// | `mixed` | single | all but a few per cent of the fit's spread at worst ([`Accumulator::single_precision`]) | very wide random features |
+/// | `mixed` | single | see `Learner::rounding_bound` | very wide random features |
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Accumulator {
     /// `qr` up to 512 design columns, `gram` beyond. The default.
@@ -480,8 +480,8 @@ impl Summarizer {
 }
 
 /// Most arrays of `m × (m + p)` numbers that are alive at once, while two triangles are joined: both, the rows of both side by
-/// side, and the result.
-const ARRAYS: u128 = 6;
+/// side, which are two, and half an array for each of the summaries.
+const ARRAYS: u128 = 5;
 
 /// A design that needs fewer bytes is not looked at.
 const PLENTY: u128 = 1 << 28;
@@ -518,13 +518,9 @@ fn check_memory(m: usize, p: usize) -> Result<()> {
 
 /// The factor of the rows of both. The older stands for at least as many rows, and the larger factor is more accurate at the
 /// bottom.
-#[expect(
-    clippy::needless_pass_by_value,
-    clippy::unnecessary_wraps,
-    reason = "what a counter merges with"
-)]
+#[expect(clippy::unnecessary_wraps, reason = "what a counter merges with")]
 fn stacked(older: Triangle, newer: Triangle) -> Result<Triangle, Infallible> {
-    Ok(kernel::stack(&newer, &older))
+    Ok(kernel::stack(newer, older))
 }
 
 enum Reduced {

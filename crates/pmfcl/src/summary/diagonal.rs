@@ -198,7 +198,7 @@ mod tests {
         let (m, p) = (13, 2);
         let (a, b, c) = (some(m, p, 3, 0), some(m, p, 40, 1), some(m, p, 90, 2));
         let both = a.merge(&b).expect("finite");
-        let stacked = kernel::stack(&a.to_triangle(), &b.to_triangle());
+        let stacked = kernel::stack(a.to_triangle(), b.to_triangle());
         assert_near(&both, &Summary::from_triangle(stacked, a.n + b.n, vec![0.0; p]));
         assert_eq!(both.to_bytes(), b.merge(&a).expect("finite").to_bytes(), "either order");
         let all = pool(m, p, [(&a, 4.0), (&b, 4.0), (&c, 4.0)].into_iter()).expect("finite");
@@ -210,7 +210,7 @@ mod tests {
         let full = Summary::pack(m, p, 1.0, vec![2], &row, vec![0.0; p], vec![0.0; p]);
         assert!(!full.is_diagonal());
         let mixed = all.merge(&full).expect("finite");
-        let expected = kernel::stack(&full.to_triangle(), &all.to_triangle());
+        let expected = kernel::stack(full.to_triangle(), all.to_triangle());
         assert_near(&mixed, &Summary::from_triangle(expected, mixed.n, vec![0.0; p]));
         let pooled = pool(m, p, [(&all, 1.0), (&full, 1.0)].into_iter()).expect("finite");
         assert_near(&pooled, &mixed);
