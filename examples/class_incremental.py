@@ -28,8 +28,8 @@ def main():
             f"after {first} and {first + 1}: accuracy on {len(model.classes_)} classes {model.score(Xt[known], yt[known]):.3f}"
         )
     joint = ContinualClassifier(basis=basis).fit(X, y)
-    gap = np.abs(model.predict_proba(Xt) - joint.predict_proba(Xt)).max()
-    print(f"joint training {joint.score(Xt, yt):.3f}; largest difference of a probability {gap:.1e}")
+    gap = np.abs(model.decision_function(Xt) - joint.decision_function(Xt)).max()
+    print(f"joint training {joint.score(Xt, yt):.3f}; largest difference of a score {gap:.1e}")
     print(f"gradient steps on the newest task only: {sgd.score(Xt, yt):.3f}")
     return {"gap": gap, "accuracy": model.score(Xt, yt), "sgd": sgd.score(Xt, yt)}
 

@@ -117,8 +117,12 @@ def test_a_second_round_calibrates_a_federation(rng, tasks, tmp_path):
     calibrated = server.commit()
     assert log_loss(y, calibrated.predict_proba(X)) < plain
     assert calibrated.left_out_["samples"] == pytest.approx(900)
-    # A server that is started again has it.
-    again = Server(agreement, tmp_path / "f.pmf").model()
+    # It is in the file, and a server that is started again has it.
+    again = ContinualClassifier.load(tmp_path / "f.pmf")
+    assert np.array_equal(again.predict_proba(X), calibrated.predict_proba(X))
+    del server
+    server = Server(agreement, tmp_path / "f.pmf")
+    again = server.model()
     assert np.array_equal(again.predict_proba(X), calibrated.predict_proba(X))
     server.accept(agreement.summarize("late", 0, *tasks[0]))
     with pytest.raises(Refused, match="ask again"):

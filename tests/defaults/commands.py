@@ -62,6 +62,8 @@ class Place:
     def learn(self, model, *files, **settings):
         """Learns files; settings are for a model that is not there yet."""
         options = [] if (self.directory / model).exists() else ["--target", self.target]
+        if options and self.draw.table.classes and settings.get("loss", "gaussian") == "gaussian":
+            options += ["--calibrate", "off"]  # what it measures depends on the way, and only that does
         for name, value in settings.items():
             options += [f"--{name.replace('_', '-')}", value]
         self.json("learn", model, *files, *options)

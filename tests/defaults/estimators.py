@@ -29,7 +29,9 @@ class Draw:
 
 
 def estimator(table, **settings):
-    """One that has learned nothing."""
+    """One that has learned nothing. What calibration measures depends on the way, and only that does."""
+    if table.classes:
+        settings.setdefault("calibration", "off")
     return (ContinualClassifier if table.classes else ContinualRegressor)(**settings)
 
 

@@ -76,6 +76,9 @@ fn finite(values: &[f64]) -> Vec<Option<f64>> {
     values.iter().map(|v| v.is_finite().then_some(*v)).collect()
 }
 
+/// Numbers of the density of a class.
+type DensityPart = fn(&ClassDensity) -> Vec<f64>;
+
 /// How scores become probabilities; [`Exported::check`] has refused any other rule.
 fn probabilities(rule: &ClassRule) -> String {
     let object = Object::default();
@@ -108,8 +111,7 @@ fn probabilities(rule: &ClassRule) -> String {
                 object = object.with("shape", rule.shape);
             }
             // Of each class its values in one list; null for a class without rows.
-            type Part = fn(&ClassDensity) -> Vec<f64>;
-            let parts: [(&str, Part); 4] = [
+            let parts: [(&str, DensityPart); 4] = [
                 ("log_shares", |class| vec![class.log_share]),
                 ("log_dets", |class| vec![class.log_det]),
                 ("means", |class| class.mean.clone()),

@@ -26,8 +26,8 @@ use crate::problem::{
 use crate::rows::TaskRows;
 use crate::summary::{Summary, crc32};
 
-const REQUEST: &[u8; 4] = b"PMFC";
-const ANSWER: &[u8; 4] = b"PMFK";
+const REQUEST: [u8; 4] = *b"PMFC";
+const ANSWER: [u8; 4] = *b"PMFK";
 const VERSION: u16 = 1;
 /// Steps count by samples, and not all the same.
 const BY_SAMPLES: u16 = 1;
@@ -195,7 +195,7 @@ impl CalibrationAnswer {
     }
 }
 
-fn begin(magic: &[u8; 4], flags: u16, agreement: Digest) -> Vec<u8> {
+fn begin(magic: [u8; 4], flags: u16, agreement: Digest) -> Vec<u8> {
     let mut out = magic.to_vec();
     out.extend_from_slice(&VERSION.to_le_bytes());
     out.extend_from_slice(&flags.to_le_bytes());
@@ -212,11 +212,11 @@ fn sealed(mut out: Vec<u8>) -> Vec<u8> {
 /// Flags, agreement, and what follows.
 fn opened<'a>(
     bytes: &'a [u8],
-    magic: &[u8; 4],
+    magic: [u8; 4],
     what: &str,
 ) -> Result<(u16, Digest, Reader<'a>), Refused> {
     let refuse = |reason: &str| Err(Refused::bytes(format!("as {what}, {reason}")));
-    if bytes.len() < 44 || &bytes[..4] != magic {
+    if bytes.len() < 44 || bytes[..4] != magic {
         return refuse("it does not begin as one");
     }
     if bytes[4..6] != VERSION.to_le_bytes() {

@@ -187,6 +187,7 @@ impl RowSample {
     }
 
     /// With the new inputs at the places the model has for them, of `width`.
+    #[must_use]
     pub fn placed(mut self, place: &dyn Fn(&str) -> usize, width: usize) -> Self {
         self.rearrange(&|name: &String| place(name), width);
         self.new_inputs = Vec::new();
