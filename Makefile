@@ -12,12 +12,12 @@ BUILD := $(CARGO) build --quiet --workspace --exclude pmfcl-python --all-feature
 # A fixed seed: a gate must not be a lottery. `make search` looks with new ones.
 export PROPTEST_RNG_SEED ?= 1
 
-.PHONY: demo test bench fmt fmt-check lint phrases package rust-test doc-test docs deny python-lint python-test flower-test onnx-test browser-test search sweep soak fuzz clean
+.PHONY: demo test bench fmt fmt-check lint phrases package rust-test doc-test docs deny python-lint python-test flower-test spark-test onnx-test browser-test search sweep soak fuzz clean
 
 demo:            ## the main job on bundled real data; pictures in ./pmfcl-demo
 	$(CARGO) run --release --quiet -p pmfcl-cli -- demo
 
-test: fmt-check lint package rust-test doc-test docs python-lint python-test flower-test onnx-test browser-test deny  ## everything CI runs, in this order
+test: fmt-check lint package rust-test doc-test docs python-lint python-test flower-test spark-test onnx-test browser-test deny  ## everything CI runs, in this order
 
 bench:           ## speed, memory and accuracy; ratios, one run
 	$(CARGO) build --release --quiet -p pmfcl-cli -p pmfcl-lab
@@ -70,6 +70,13 @@ flower-test: python-test
 	if $(MAKE) --no-print-directory $(VENV)/flower; \
 	then FLWR_TELEMETRY_ENABLED=0 FLWR_DISABLE_UPDATE_CHECK=1 $(VENV)/bin/python -m pytest -q -rs tests/flower; \
 	else echo "********  Flower could not be installed here: tests/flower was NOT run  ********"; fi
+
+# pmfcl.spark on a standalone master and two workers on loopback, one of which is killed. Uses the wheel of python-test. Where Java
+# or Spark is absent, this says so and nothing is tested.
+spark-test: python-test
+	if command -v java >/dev/null && $(MAKE) --no-print-directory $(VENV)/spark; \
+	then $(VENV)/bin/python -m pytest -q -rs tests/spark; \
+	else echo "********  Spark needs Java 17 and pyspark, which are not here: tests/spark was NOT run  ********"; fi
 
 # Exported models through onnxruntime: the same predictions on every loss and basis.
 onnx-test: $(VENV)/onnx
@@ -131,6 +138,9 @@ $(VENV)/browser: $(VENV)/bin/python tests/browser/requirements.txt
 
 $(VENV)/flower: $(VENV)/bin/python tests/flower/requirements.txt
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r tests/flower/requirements.txt && touch $@
+
+$(VENV)/spark: $(VENV)/bin/python tests/spark/requirements.txt
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r tests/spark/requirements.txt && touch $@
 
 # Peers that benchmarks compare with.
 $(VENV)/peers: $(VENV)/bin/python
