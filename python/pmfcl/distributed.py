@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 MAGIC = b"PMFD"
 FORMAT = 1
-# Bytes of rows that are gathered before they are summarized: large enough that summaries cost little, small beside a worker.
+# Bytes of rows that are gathered before they are summarized: large enough that summaries cost little, small for a worker.
 GATHERED = 32 << 20
 # Categories of one text column; more are an identifier, not a feature.
 MOST_CATEGORIES = 1000

@@ -2,7 +2,7 @@
 
 Every partition is summarized where it lies, with the Rust core, and leaves one part per task; parts are merged on the
 executors in order of the partitions and the driver learns the sum. One pass over the data, whatever the number of tasks. The model
-is that of one process up to rounding, and the same to the bit for the same partitions.
+is that of one process up to rounding, and the same to the bit for the same partitions with rows in the same order.
 
     from pmfcl import spark
     spark.learn(df, "sales.pmf", target="revenue", task="month")        # a model file, made if there is none
