@@ -72,10 +72,10 @@ fn read_part(bytes: &[u8]) -> PyResult<TaskSummary> {
 
 /// Merges parts of one task in their order; classes and new inputs meet by name.
 #[pyfunction]
-pub(crate) fn merge_parts<'py>(
-    py: Python<'py>,
+pub(crate) fn merge_parts(
+    py: Python<'_>,
     parts: Vec<PyBackedBytes>,
-) -> PyResult<Bound<'py, PyBytes>> {
+) -> PyResult<Bound<'_, PyBytes>> {
     let merged = outside(py, || {
         let mut sum: Option<TaskSummary> = None;
         for part in &parts {
