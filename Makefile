@@ -12,7 +12,7 @@ BUILD := $(CARGO) build --quiet --workspace --exclude pmfcl-python --all-feature
 # A fixed seed: a gate must not be a lottery. `make search` looks with new ones.
 export PROPTEST_RNG_SEED ?= 1
 
-.PHONY: demo test bench fmt fmt-check lint phrases package rust-test doc-test docs deny python-lint tools wheel python-test flower-test onnx-test browser-test search sweep soak fuzz clean
+.PHONY: demo test bench fmt fmt-check lint phrases package rust-test doc-test docs deny python-lint tools wheel python-test flower-test spark-test onnx-test browser-test search sweep soak fuzz clean
 
 demo:            ## the main job on bundled real data; pictures in ./pmfcl-demo
 	$(CARGO) run --release --quiet -p pmfcl-cli -- demo
@@ -21,7 +21,7 @@ demo:            ## the main job on bundled real data; pictures in ./pmfcl-demo
 # mostly wait, so the rest goes on meanwhile.
 test:            ## everything CI runs
 	$(PYTHON) tests/stages/run.py fmt-check phrases '[tools' 'lint]' package rust-test doc-test docs python-lint \
-	  python-test '[flower-test' 'onnx-test+browser-test+deny]'
+	  python-test '[flower-test+spark-test' 'onnx-test+browser-test+deny]'
 
 bench:           ## speed, memory and accuracy; ratios, one run
 	$(CARGO) build --release --quiet -p pmfcl-cli -p pmfcl-lab
@@ -83,6 +83,13 @@ flower-test: wheel
 	then FLWR_TELEMETRY_ENABLED=0 FLWR_DISABLE_UPDATE_CHECK=1 $(VENV)/bin/python -m pytest -q -rs tests/flower; \
 	else echo "********  Flower could not be installed here: tests/flower was NOT run  ********"; fi
 
+# pmfcl.spark on a standalone master and two workers on loopback, one of which is killed. Uses the wheel of python-test. Where Java
+# or Spark is absent, this says so and nothing is tested.
+spark-test: python-test
+	if command -v java >/dev/null && $(MAKE) --no-print-directory $(VENV)/spark; \
+	then $(VENV)/bin/python -m pytest -q -rs tests/spark; \
+	else echo "********  Spark needs Java 17 and pyspark, which are not here: tests/spark was NOT run  ********"; fi
+
 # Exported models through onnxruntime: the same predictions on every loss and basis.
 onnx-test: $(VENV)/onnx
 	$(BUILD) --example cases
@@ -143,6 +150,9 @@ $(VENV)/browser: $(VENV)/bin/python tests/browser/requirements.txt
 
 $(VENV)/flower: $(VENV)/bin/python tests/flower/requirements.txt
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r tests/flower/requirements.txt && touch $@
+
+$(VENV)/spark: $(VENV)/bin/python tests/spark/requirements.txt
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r tests/spark/requirements.txt && touch $@
 
 # Peers that benchmarks compare with.
 $(VENV)/peers: $(VENV)/bin/python

@@ -317,12 +317,13 @@ class ContinualClassifier(ClassifierMixin, Continual):  # type: ignore[misc]  # 
         self._model.set_option("shrinkage", shrinkage_setting(shrinkage))
         return self
 
-    def _take(self, model: _core.Model) -> None:
-        super()._take(model)
+    def _adopt(self, model: _core.Model) -> None:
+        super()._adopt(model)
         self.calibration = parameter(model.problem()["options"].get("calibrate", self.calibration))
         names = model.classes()
+        known = {} if not hasattr(self, "_classes") else self._classes.by_name
         self._classes = Classes()
-        self._classes.by_name = dict(zip(names, labels_of(names), strict=True))
+        self._classes.by_name = {**dict(zip(names, labels_of(names), strict=True)), **known}
 
 
 def coded(labels: NDArray[Any], known: Classes) -> tuple[NDArray[np.uint32], list[str]]:

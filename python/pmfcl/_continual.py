@@ -414,6 +414,11 @@ class Continual(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no ann
             found["preference"] = "samples"
         names = self.get_params()
         self.set_params(**{name: parameter(value) for name, value in found.items() if name in names})
+        self._adopt(model)
+
+    def _adopt(self, model: _core.Model) -> None:
+        """Goes on with a model that has learned, under the parameters there are."""
+        facts = model.facts()
         self.n_features_in_ = len(facts["inputs"])
         if facts["inputs"] != self._feature_names():  # bare columns have none
             self.feature_names_in_ = np.array(facts["inputs"], dtype=object)

@@ -216,6 +216,6 @@ class ContinualRegressor(MultiOutputMixin, RegressorMixin, Continual):  # type: 
         intercept = self._model.parameters()[0]
         return np.float64(intercept[0]) if self._flat else intercept
 
-    def _take(self, model: _core.Model) -> None:
-        super()._take(model)
+    def _adopt(self, model: _core.Model) -> None:
+        super()._adopt(model)
         self._flat = len(model.facts()["targets"]) == 1

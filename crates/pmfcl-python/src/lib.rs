@@ -9,6 +9,7 @@
 //! | `call` | work with the lock released; panics and errors become exceptions |
 //! | `passes` | passes over rows that Ctrl-C can interrupt |
 //! | `summary` | `Summary` |
+//! | `parts` | summaries of some rows of a task as bytes, for clusters |
 //! | `federation`, `private`, `secagg` | agreement and server of a federation; private uploads; masked sums |
 //! | `model`, `hindsight`, `look`, `file` | `Model`: learning and predicting; changes in hindsight; reports; bytes and files |
 
@@ -19,6 +20,7 @@ mod file;
 mod hindsight;
 mod look;
 mod model;
+mod parts;
 mod passes;
 mod private;
 mod secagg;
@@ -40,5 +42,6 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("RefusedError", module.py().get_type::<federation::RefusedError>())?;
     module.add("ModelChangedError", module.py().get_type::<call::ModelChangedError>())?;
     module.add_function(wrap_pyfunction!(look::problem, module)?)?;
+    module.add_function(wrap_pyfunction!(parts::merge_parts, module)?)?;
     module.add_function(wrap_pyfunction!(arrow::arrow_table, module)?)
 }

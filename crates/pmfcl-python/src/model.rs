@@ -121,7 +121,7 @@ fn about(name: &str, error: &dyn Display) -> PyErr {
 }
 
 /// The settings in a dict, all of which must be there.
-fn settings_of(given: &Bound<'_, PyDict>) -> PyResult<Settings> {
+pub(crate) fn settings_of(given: &Bound<'_, PyDict>) -> PyResult<Settings> {
     let required = |name: &str| {
         let found = given.get_item(name)?;
         found.ok_or_else(|| PyTypeError::new_err(format!("the setting `{name}` is missing")))
