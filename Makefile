@@ -84,17 +84,18 @@ deny: $(DENY)
 	$(DENY) --log-level error check licenses bans sources
 
 # The crates as they would be published: manifests, versions and lists of files. They are not compiled from the archives,
-# which takes as long as the tests. The four that are left out are never published.
+# which takes as long as the tests. The five that are left out are never published.
 package:
 	$(CARGO) package --quiet --no-verify --allow-dirty --workspace \
-	  --exclude pmfcl-baselines --exclude pmfcl-lab --exclude pmfcl-oracle --exclude pmfcl-python
+	  --exclude pmfcl-baselines --exclude pmfcl-faults --exclude pmfcl-lab --exclude pmfcl-oracle --exclude pmfcl-python
 
-soak:            ## 2,000 kills, and files far larger than memory; not a gate
+soak:            ## 2,000 kills, a million steps of two writers, and files far larger than memory; not a gate
 	$(CARGO) build --release -p pmfcl-cli
+	PMFCL_STEPS=1000000 $(CARGO) test --release -p pmfcl-file --test stateful -- --nocapture
 	PMFCL_KILLS=2000 $(CARGO) test --release -p pmfcl-cli --test cli -- --include-ignored --nocapture crash:: memory::
 
 fuzz:            ## a million executions of every fuzz target; not a gate
-	for target in summary update values basis csv npy idx columnar model; do fuzz/run.sh $$target || exit 1; done
+	for target in summary update broadcast agreement secagg options values basis csv npy idx columnar model; do fuzz/run.sh $$target || exit 1; done
 
 search:          ## property tests with new seeds and many cases; with DATA=dir also `make sweep`; not a gate
 	env -u PROPTEST_RNG_SEED PROPTEST_CASES=5000 $(CARGO) test --workspace --exclude pmfcl-python --release --tests

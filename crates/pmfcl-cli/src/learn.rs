@@ -345,6 +345,7 @@ impl Creation {
             memory: self.memory.unwrap_or_default(),
             accumulator: self.accumulator.unwrap_or_default(),
             prefer: self.prefer.clone().unwrap_or_default(),
+            clip: None,
             threads: files.threads,
         };
         Ok(Model { schema: chosen.schema, learner: Learner::new(problem, settings)? })

@@ -9,7 +9,7 @@ use chacha20::rand_core::SeedableRng;
 use pmfcl::summary::Products;
 use pmfcl_oracle::Draw;
 use pmfcl_secagg::{Client, Error, Identity, Params, Server};
-use support::{Gone, agreement, name, round, sent, tables};
+use support::{Gone, Masks as _, agreement, name, round, sent, tables};
 
 const HEADER: usize = 40;
 const CLIENTS: usize = 5;
@@ -67,7 +67,7 @@ fn before_signatures() -> (Vec<Client>, Server, Vec<u8>) {
     let inputs = inputs();
     for (i, c) in all.iter_mut().enumerate().take(4) {
         let inbox = server.inbox(&name(i)).unwrap();
-        server.collect_masked(&c.masked(&inbox, &inputs[i]).unwrap()).unwrap();
+        server.collect_masked(&c.mask(&inbox, &inputs[i]).unwrap()).unwrap();
         moved(c, i);
     }
     let list = server.survivors().unwrap();

@@ -23,7 +23,7 @@ class SecureStrategy(PmfStrategy):
 
     Parameters
     ----------
-    agreement, path, min_nodes, wait, evaluate, rules : as for `PmfStrategy`.
+    agreement, path, min_nodes, wait, rules : as for `PmfStrategy`. Scores are not asked for: they would show rows.
     share : float
         Share of the clients that must stay to the end, above one half.
     exchange : float
@@ -37,11 +37,16 @@ class SecureStrategy(PmfStrategy):
     def __init__(
         self, agreement, path, *, share=2 / 3, exchange=60.0, cohort="cohort", signed=False, min_nodes=3, **options
     ):
+        if options.pop("evaluate", False):
+            raise ValueError(
+                "evaluate: scores at parameters of the server's choice show the rows they are of, so clients of masked sums give none; "
+                "score the model on rows of the server's own"
+            )
         super().__init__(agreement, path, min_nodes=min_nodes, **options)
         if not 0.5 < share <= 1.0:
             raise ValueError(f"share is {share}: it must be above one half and at most 1")
         self.share, self.exchange, self.cohort, self.signed = share, exchange, cohort, signed
-        self._round = None
+        self._round, self._members = None, {}
 
     def configure_train(self, server_round, arrays, config, grid):
         """Runs a round up to its last exchange, whose messages it returns."""
@@ -58,26 +63,27 @@ class SecureStrategy(PmfStrategy):
             clients=len(nodes),
             width=self.agreement.width,
             targets=self.agreement.n_targets,
-            model=self.agreement.fingerprint,
+            agreement=self.agreement.identity,
+            step=step,
             signed=self.signed,
         )
-        exchange = _Exchange(grid, arrays[AGREEMENT], told, server_round, self.exchange)
+        exchange = _Exchange(grid, server, arrays[AGREEMENT], told, server_round, self.exchange)
         log(INFO, "step %d: a sum over %d nodes, of which %d must stay", step, len(nodes), threshold)
         try:
-            members = exchange("keys", dict.fromkeys(nodes, b""), server.collect_keys)
+            members = exchange("keys", dict.fromkeys(nodes, b""), "keys")
             roster = server.roster()
-            members = exchange("shares", dict.fromkeys(members.values(), roster), server.collect_shares)
+            members = exchange("shares", dict.fromkeys(members.values(), roster), "shares")
             inboxes = {node: server.inbox(client) for client, node in members.items()}
-            members = exchange("masked", inboxes, server.collect_masked)
+            members = exchange("masked", inboxes, "masked")
             survivors = server.survivors()
             if self.signed:
                 told_all = dict.fromkeys(members.values(), survivors)
-                members = exchange("confirm", told_all, server.collect_confirmation)
+                members = exchange("confirm", told_all, "confirmation")
                 survivors = server.confirmations()
         except ValueError as failed:
             log(WARNING, "step %d is left out: %s", step, failed)
             return []
-        self._round = server
+        self._round, self._members = server, exchange.members
         return exchange.messages("unmask", dict.fromkeys(members.values(), survivors))
 
     def aggregate_train(self, server_round, replies):
@@ -85,7 +91,7 @@ class SecureStrategy(PmfStrategy):
         server, step = self._round, self.step(server_round)
         if server is None:
             return None, None
-        _collect(replies, server.collect_answer)
+        _collect(replies, server, "answer", self._members)
         try:
             summary, clients = server.finish()
             receipt = self.server.accept(self.agreement.update(self.cohort, step, summary))
@@ -100,7 +106,8 @@ class SecureStrategy(PmfStrategy):
 class _Exchange:
     """Messages to nodes and what they answer, in one round."""
 
-    def __init__(self, grid, agreement, told, server_round, timeout):
+    def __init__(self, grid, server, agreement, told, server_round, timeout):
+        self.server = server
         self.grid, self.agreement, self.told, self.group, self.timeout = (
             grid,
             agreement,
@@ -108,6 +115,7 @@ class _Exchange:
             str(server_round),
             timeout,
         )
+        self.members = {}  # the client of each node, from its keys on
 
     def messages(self, turn, payloads):
         """One for each node."""
@@ -118,21 +126,31 @@ class _Exchange:
             messages.append(Message(content, node, MessageType.TRAIN, group_id=self.group))
         return messages
 
-    def __call__(self, turn, payloads, collect):
+    def __call__(self, turn, payloads, what):
         """Sends, and gives the answers to the round; the node of each client that has answered well."""
-        return _collect(self.grid.send_and_receive(self.messages(turn, payloads), timeout=self.timeout), collect)
+        replies = self.grid.send_and_receive(self.messages(turn, payloads), timeout=self.timeout)
+        return _collect(replies, self.server, what, self.members)
 
 
-def _collect(replies, collect):
+def _collect(replies, server, what, members_by_node):
+    """Gives one answer of each node to the round, and notes whose it is: a node is one client, from its keys to its last answer."""
     members = {}
     for reply in replies:
         node = reply.metadata.src_node_id
         if reply.has_error():
             log(WARNING, "node %d failed (code %s): %s", node, reply.error.code, reply.error.reason)
             continue
-        for answer in uploads(reply):
+        answers, more = uploads(reply, 1)
+        if more:
+            log(WARNING, "node %d sent %d answers; only the first counts", node, more + 1)
+        for answer in answers:
             try:
-                members[collect(answer)] = node
+                client = server.sender(answer)
+                if members_by_node.setdefault(node, client) != client:
+                    raise ValueError(f"it answers for client `{client}`, and is client `{members_by_node[node]}`")
+                getattr(server, f"collect_{what}")(answer)
             except ValueError as refused:
-                log(WARNING, "node %d: %s", node, refused)
+                log(WARNING, "node %d: %s", node, str(refused))
+                continue
+            members[client] = node
     return members

@@ -33,5 +33,5 @@ mod update;
 pub use broadcast::Broadcast;
 pub use refused::Refused;
 pub use rules::Rules;
-pub use server::{ClientStep, Receipt, Server};
+pub use server::{ClientStep, Receipt, Sender, Server};
 pub use update::Update;
