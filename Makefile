@@ -83,9 +83,9 @@ flower-test: wheel
 	then FLWR_TELEMETRY_ENABLED=0 FLWR_DISABLE_UPDATE_CHECK=1 $(VENV)/bin/python -m pytest -q -rs tests/flower; \
 	else echo "********  Flower could not be installed here: tests/flower was NOT run  ********"; fi
 
-# pmfcl.spark on a standalone master and two workers on loopback, one of which is killed. Uses the wheel of python-test. Where Java
+# pmfcl.spark on a standalone master and two workers on loopback, one of which is killed. Where Java
 # or Spark is absent, this says so and nothing is tested.
-spark-test: python-test
+spark-test: wheel
 	if command -v java >/dev/null && $(MAKE) --no-print-directory $(VENV)/spark; \
 	then $(VENV)/bin/python -m pytest -q -rs tests/spark; \
 	else echo "********  Spark needs Java 17 and pyspark, which are not here: tests/spark was NOT run  ********"; fi
@@ -104,17 +104,18 @@ deny: $(DENY)
 	$(DENY) --log-level error check licenses bans sources
 
 # The crates as they would be published: manifests, versions and lists of files. They are not compiled from the archives,
-# which takes as long as the tests. The four that are left out are never published.
+# which takes as long as the tests. The five that are left out are never published.
 package:
 	$(CARGO) package --quiet --no-verify --allow-dirty --workspace \
-	  --exclude pmfcl-baselines --exclude pmfcl-lab --exclude pmfcl-oracle --exclude pmfcl-python
+	  --exclude pmfcl-baselines --exclude pmfcl-faults --exclude pmfcl-lab --exclude pmfcl-oracle --exclude pmfcl-python
 
-soak:            ## 2,000 kills, and files far larger than memory; not a gate
+soak:            ## 2,000 kills, a million steps of two writers, and files far larger than memory; not a gate
 	$(CARGO) build --release -p pmfcl-cli
+	PMFCL_STEPS=1000000 $(CARGO) test --release -p pmfcl-file --test stateful -- --nocapture
 	PMFCL_KILLS=2000 $(CARGO) test --release -p pmfcl-cli --test cli -- --include-ignored --nocapture crash:: memory::
 
 fuzz:            ## a million executions of every fuzz target; not a gate
-	for target in summary update values basis csv npy idx columnar model; do fuzz/run.sh $$target || exit 1; done
+	for target in summary update broadcast agreement secagg options values basis csv npy idx columnar model; do fuzz/run.sh $$target || exit 1; done
 
 search:          ## property tests with new seeds and many cases; with DATA=dir also `make sweep`; not a gate
 	env -u PROPTEST_RNG_SEED PROPTEST_CASES=5000 $(CARGO) test --workspace --exclude pmfcl-python --release --tests

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Coverage-guided fuzzing with libFuzzer on the stable toolchain; needs a C++ compiler.
 #
-#   fuzz/run.sh TARGET [RUNS [OPTION...]]     TARGET: summary, update, model, values, csv, npy, idx, columnar, basis
+#   fuzz/run.sh TARGET [RUNS [OPTION...]]     TARGET: see the list of lengths below
 #
 # RUNS is 1000000 unless given, or a file to try again; options go to libFuzzer (-jobs=2, -seed=7).
 # New inputs are kept in fuzz/found/TARGET, those that fail in fuzz/artifacts/TARGET; git ignores both.
@@ -16,7 +16,10 @@ here=$(cd "$(dirname "$0")" && pwd)
 [ -f "$runs" ] && runs=$(realpath "$runs")
 cd "$here"
 case $target in
-    csv | basis) longest=512 ;;
+    csv | basis | options) longest=512 ;;
+    secagg) longest=256 ;;
+    broadcast) longest=512 ;;
+    agreement) longest=2048 ;;
     summary | update) longest=1024 ;;
     idx) longest=1024 ;;
     npy) longest=2048 ;;

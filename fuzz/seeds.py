@@ -184,3 +184,52 @@ for base in range(10):
 # What fuzzing found: a footer that announces two billion booleans.
 FOOTER = bytes([0x19, 0xF2, 0xFF, 0xFF, 0xFF, 0xFF, 0x07, 0])
 put("columnar", "long-list.parquet", b"\0\0PAR1" + FOOTER + struct.pack("<I", len(FOOTER)) + b"PAR1")
+
+
+# A message of a round of secure aggregation, then edits: place and byte.
+for turn in range(20):
+    put("secagg", f"honest-{turn}", bytes([turn]))
+    put("secagg", f"changed-{turn}", bytes([turn, 45, 0, 255, 60, 0, 1]))
+    put("secagg", f"own-{turn}", bytes([128 + turn]) + struct.pack("<IIB", 1, 2, 3))
+
+
+def broadcast(m, p, samples=5.0, flags=None):
+    """A broadcast without its checksum, which the target adds."""
+    body = b"PMFB" + struct.pack("<HH", 2, 0) + bytes(32) + struct.pack("<QdII", 3, samples, m, p)
+    return body + struct.pack(f"<{m * p}d", *[0.5] * (m * p)) + bytes(flags or [1] * p)
+
+
+for name, data in {
+    "one": broadcast(3, 1),
+    "two": broadcast(3, 2),
+    "wide": broadcast(9, 1),
+    "none": broadcast(0, 0),
+    "flag": broadcast(3, 1, flags=[7]),
+    "samples": broadcast(3, 1, float("nan")),
+    "cut": broadcast(3, 1)[:-3],
+}.items():
+    put("broadcast", name, data)
+
+for kind, texts in enumerate(
+    [
+        ["linear", "poly:2", "rff:8,gamma=0.1,seed=7", "spline:4,degree=2"],
+        ["auto", "left-out", "0.5", "1e-300"],
+        ["samples", "equal", "decay:0.5", "latest"],
+        ["ledger", "compact"],
+        ["squared", "huber:1.5", "poisson", "gaussian", "logistic"],
+        ["gaussian shrinkage=0.1", "logistic curvature=sharp", "gaussian temperature=2"],
+    ]
+):
+    for k, text in enumerate(texts):
+        put("options", f"{kind}-{k}", bytes([kind]) + text.encode())
+
+SCHEMA = b'{"columns":[{"name":"a","kind":"number"}],"inputs":[{"number":0}],"targets":["y"]}'
+SETTINGS = (
+    b'{"loss":"squared","kind":"regression","fixed_classes":null,"basis":"BASIS","intercept":true,"ridge":"auto",'
+    b'"standardize":false,"memory":"ledger","accumulator":"qr","prefer":"samples"}'
+)
+for which in range(4):
+    put("agreement", f"honest-{which}", bytes([which]))
+    put("agreement", f"schema-{which}", bytes([which]) + SCHEMA)
+    put("agreement", f"wide-{which}", bytes([which]) + b"\0" + SETTINGS.replace(b"BASIS", b"rff:999999,gamma=1"))
+    put("agreement", f"numbers-{which}", bytes([which]) + b"\0\0" + struct.pack("<5d", 0, 0, 1, 1, 1))

@@ -13,8 +13,11 @@ makes the bytes a client uploads, `Server.accept` reads them, over any transport
 array([10.])
 """
 
+import hashlib
+import json
 import os
-from collections.abc import Iterable, Sequence
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -68,13 +71,15 @@ class Lost(NamedTuple):
 
 
 class Private(NamedTuple):
-    """A private upload: its bytes, rows with noise, standard deviations of the noise on XᵀX, XᵀY and Σy², and what it cost."""
+    """A private upload: its bytes, rows with noise, standard deviations of the noise on XᵀX, XᵀY and Σy², what it cost, and which share
+    of the rows the clips have scaled down, with noise too."""
 
     update: bytes
     samples: float
     sigma: tuple[float, float, float]
     epsilon: float
     delta: float
+    clipped: float
 
 
 class Agreement:
@@ -92,6 +97,9 @@ class Agreement:
         All classes there will ever be: clients see some of them each.
     rows : table, optional
         Rows all may see, from which a basis with ranges or centres ("rbf", "spline", …) takes them.
+    clip : float, optional
+        The longest features of a row after the basis: longer ones are scaled down, by clients, by the model when it predicts, and in
+        private uploads. Without it a model of private uploads predicts for rows it was never shown the like of.
     """
 
     _template: Any
@@ -103,6 +111,7 @@ class Agreement:
         targets: Sequence[str] | None = None,
         classes: Iterable[Any] | None = None,
         rows: Any = None,
+        clip: float | None = None,
     ) -> None:
         template: Any = clone(estimator)
         if isinstance(features, int | np.integer):
@@ -128,7 +137,7 @@ class Agreement:
             template._flat = count == 1
         if rows is not None:
             rows = _inputs.rows(template, rows, reset=False)
-        self._core = _core.Agreement(model, rows)
+        self._core = _core.Agreement(model, rows, None if clip is None else float(clip))
         self._template = template
 
     @classmethod
@@ -161,9 +170,19 @@ class Agreement:
         return self._core.digest
 
     @property
-    def fingerprint(self) -> int:
-        """The first 64 bits of `digest` as a number."""
-        return int.from_bytes(self.digest[:8], "big")
+    def identity(self) -> bytes:
+        """SHA-256 of `digest` and the names of all columns: what a client pins, and what rounds of secure aggregation are bound to.
+
+        Under two agreements of one digest and other names, clients would summarize other columns of their tables.
+        """
+        names = getattr(self._template, "feature_names_in_", [])
+        told = [self._template.n_features_in_, [str(name) for name in names], self._core.model().facts()["targets"]]
+        return hashlib.sha256(b"pmfcl agreement and columns" + self.digest + json.dumps(told).encode()).digest()
+
+    @property
+    def clip(self) -> float | None:
+        """The longest features of a row, or None."""
+        return self._core.clip
 
     @property
     def width(self) -> int:
@@ -205,24 +224,41 @@ class Agreement:
         *,
         epsilon: float,
         delta: float,
-        clip_x: float,
         clip_y: float,
-        account: PrivacyAccount | None = None,
+        account: PrivacyAccount | None,
+        clip_x: float | None = None,
     ) -> Private:
         """What `client` uploads for the rows of one step, with differential privacy: AdaSSP, see docs/privacy.md.
 
         For any two tables that differ by one row, no outcome is likelier than `exp(epsilon)` times, except for `delta`. Features (after
-        the basis) are scaled down to a norm of `clip_x` and targets to `clip_y`; both must come from what is known of the columns, never
-        from the rows. `account`, a `PrivacyAccount`, adds up what was given away and refuses to pass its total. Squared loss only.
+        the basis) are scaled down to a norm of `clip_x`, by default the agreement's `clip`, and targets to `clip_y`; both must come from what is known of the columns, never
+        from the rows. `account`, a `PrivacyAccount`, adds up what was given away and refuses to pass its total; with a path it does so
+        over restarts, and `None` records nothing. Every table of the right shape gives an update: values that are not finite or
+        that the basis cannot map are replaced, for an error would show the row that has them. Squared loss only.
         """
         if isinstance(self._template, ContinualClassifier):
             raise TypeError("noisy counts of classes do not add up; private updates are for numbers")
+        if clip_x is None:
+            clip_x = self.clip
+        if clip_x is None or (self.clip is not None and clip_x != self.clip):
+            raise ValueError(
+                "clip_x is the agreement's clip, so that the model predicts for rows scaled down as these are: Agreement(…, clip=1.0); "
+                f"it is {self.clip} there and {clip_x} here"
+            )
+        # Before any check of values: an error would show the row.
+        y = np.nan_to_num(np.asarray(y, dtype=np.float64), nan=0.0, posinf=clip_y, neginf=-clip_y)
         X, y = self._rows(X, y)
         sent = self._core.summarize_private(
             str(client), step, X, y, (clip_x, clip_y), (float(epsilon), float(delta)), account
         )
-        update, samples, (xx, xy, yy) = sent
-        return Private(update, samples, (xx, xy, yy), float(epsilon), float(delta))
+        update, samples, (xx, xy, yy), clipped = sent
+        if clipped > 0.1:
+            warnings.warn(
+                f"about {clipped:.0%} of the rows are longer than clip_x or clip_y and were scaled down: the fit is not that of these "
+                "rows. Scale the columns by ranges you know so that they fit, or raise the clips",
+                stacklevel=2,
+            )
+        return Private(update, samples, (xx, xy, yy), float(epsilon), float(delta), clipped)
 
     def summary(self, X: Any, y: Any) -> _core.Summary:
         """The summary of rows under this agreement, for those who add summaries themselves. Squared and gaussian loss only."""
@@ -275,6 +311,11 @@ class Server:
         Most of all weight a client may have; off by default.
     weighted : bool
         Whether samples may carry weights, so that fewer than the rank can be right.
+    largest_feature, largest_target : float, optional
+        Agreed ranges: the largest size of a feature after the basis and of a target. Sums that rows within them cannot have are
+        refused, so a client cannot own the fit by scaling its rows; `most_share` bounds what it can do by their number.
+    most_updates, most_total_bytes : int
+        Most uploads in all, and most bytes of them.
     """
 
     def __init__(
@@ -288,6 +329,10 @@ class Server:
         clients: Iterable[object] | None = None,
         most_share: float | None = None,
         weighted: bool = False,
+        largest_feature: float | None = None,
+        largest_target: float | None = None,
+        most_updates: int = 1 << 20,
+        most_total_bytes: int = 64 << 30,
     ) -> None:
         rules = {
             "least_samples": float(least_samples),
@@ -296,13 +341,34 @@ class Server:
             "roster": None if clients is None else [str(client) for client in clients],
             "most_share": most_share,
             "weighted": bool(weighted),
+            "largest_feature": largest_feature,
+            "largest_target": largest_target,
+            "most_updates": int(most_updates),
+            "most_total_bytes": int(most_total_bytes),
         }
         self.agreement = agreement
         self._core = _core.FederatedServer(agreement._core, path, rules)
 
-    def accept(self, update: bytes) -> Receipt:
-        """Accepts an upload. Raises `Refused`, with the client's name as `client`; the server is then unchanged."""
-        return Receipt(*self._core.accept(bytes(update)))
+    def accept(self, update: bytes, *, sender: str | None = None, last_step: int | None = None) -> Receipt:
+        """Accepts an upload. Raises `Refused`, with the client's name as `client`; the server is then unchanged.
+
+        `sender` is the client a transport knows it comes from: nobody sends for another. `last_step` is the last step that was
+        asked for.
+        """
+        return Receipt(*self._core.accept(bytes(update), sender, last_step))
+
+    def client_of(self, update: bytes) -> str:
+        """The client an upload says it is of. Raises `Refused` where it is none."""
+        return self._core.client_of(bytes(update))
+
+    @property
+    def nodes(self) -> dict[str, int]:
+        """The node of a transport each client's uploads come from; set, it is written with the next `commit`."""
+        return self._core.nodes()
+
+    @nodes.setter
+    def nodes(self, nodes: Mapping[str, int]) -> None:
+        self._core.set_nodes({str(client): int(node) for client, node in nodes.items()})
 
     def held(self) -> list[Held]:
         """Everything accepted, by client and step."""

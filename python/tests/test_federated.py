@@ -175,16 +175,24 @@ def test_private_uploads_near_the_truth_and_an_account_that_closes():
     server.accept(sent.update)
     gap = np.abs(server.model().predict(X) - y).max()
     assert 1e-6 < gap < 0.05  # there is noise, and it is small relative to so many rows
-    other = agreement.summarize_private("c", 0, X, y, **budget)
+    other = agreement.summarize_private("c", 0, X, y, **budget, account=None)
     assert other.update != sent.update
     with pytest.raises(ValueError, match="1 releases have been made"):
         agreement.summarize_private("c", 1, X, y, **budget, account=account)
     assert account.releases == 1
     with pytest.raises(ValueError, match="epsilon"):
-        agreement.summarize_private("c", 1, X, y, **{**budget, "epsilon": 0.0})
+        agreement.summarize_private("c", 1, X, y, **{**budget, "epsilon": 0.0}, account=None)
+    assert sent.clipped < 0.1
+    with pytest.warns(UserWarning, match="longer than clip_x or clip_y"):
+        long = agreement.summarize_private("c", 1, 1000 * X, y, **budget, account=None)
+    assert long.clipped > 0.9
+    # Whatever a row holds, there is an update: an error would show the row.
+    odd = X.copy()
+    odd[0], off = [np.nan, np.inf, -1e308], np.where(y > y.max() - 1e-9, np.nan, y)
+    server.accept(agreement.summarize_private("c", 2, odd, off, **budget, account=None).update)
     classes = Agreement(ContinualClassifier(), 3, classes=[0, 1])
     with pytest.raises(TypeError, match="numbers"):
-        classes.summarize_private("c", 1, X, y > 0, **budget)
+        classes.summarize_private("c", 1, X, y > 0, **budget, account=None)
 
 
 @pytest.mark.parametrize(
@@ -198,3 +206,33 @@ def test_private_uploads_near_the_truth_and_an_account_that_closes():
 def test_what_is_no_agreement(arguments, text):
     with pytest.raises(ValueError, match=text):
         Agreement(*arguments)
+
+
+def test_a_privacy_ledger_outlives_the_process(tmp_path):
+    path = tmp_path / "privacy.ledger"
+    PrivacyAccount(1.0, 1e-6, path).spend(0.9, 1e-6, "clinic/0")
+    again = PrivacyAccount(1.0, 1e-6, path)
+    assert again.releases == 1
+    with pytest.raises(ValueError, match="1 releases have been made"):
+        again.spend(0.9, 1e-6)
+    with pytest.raises(ValueError, match="begun with a total"):
+        PrivacyAccount(2.0, 1e-6, path)
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_private_model_predicts_for_rows_clipped_as_it_learned_them():
+    draw = np.random.default_rng(6)
+    X = 500.0 * draw.normal(size=(50_000, 2))
+    y = 0.8 * X[:, 0] / np.hypot(*X.T)
+    agreement = Agreement(ContinualRegressor(ridge=0.0), 2, clip=1.0)
+    assert agreement.clip == 1.0 and Agreement.from_bytes(agreement.to_bytes()) == agreement
+    assert agreement != Agreement(ContinualRegressor(ridge=0.0), 2)
+    with pytest.warns(UserWarning, match="longer than clip_x"):
+        sent = agreement.summarize_private("c", 0, X, y, epsilon=3.0, delta=1e-6, clip_y=1.0, account=None)
+    server = Server(agreement)
+    server.accept(sent.update)
+    assert np.sqrt(np.mean((server.model().predict(X) - y) ** 2)) < 0.1 * y.std()
+    with pytest.raises(ValueError, match="agreement's clip"):
+        agreement.summarize_private("c", 1, X, y, epsilon=1.0, delta=1e-6, clip_x=2.0, clip_y=1.0, account=None)
+    with pytest.raises(ValueError, match="scales rows down"):
+        server.model().export(format="onnx")

@@ -379,6 +379,7 @@ impl Creation {
             accumulator: self.accumulator.unwrap_or_default(),
             store: self.store.unwrap_or_default(),
             prefer: self.prefer.clone().unwrap_or_default(),
+            clip: None,
             threads: files.threads,
         };
         Ok(Model { schema: chosen.schema, learner: Learner::new(problem, settings)? })

@@ -38,6 +38,14 @@ pub enum ExportError {
         /// How it predicts.
         response: String,
     },
+    /// A model that scales long rows down before it predicts.
+    #[error(
+        "the model `{model}` scales rows down to the bound it was learned under, which the formats do not write: predict with pmfcl"
+    )]
+    Clipped {
+        /// The model's name.
+        model: String,
+    },
     /// Larger than the format allows.
     #[error(
         "the model `{model}` would take more than {most} bytes of {format}: take a smaller basis, or another format"

@@ -77,6 +77,9 @@ impl<'a> Exported<'a> {
             }
             Err(ExportError::Count { model: self.name.to_owned(), what, expected, found })
         };
+        if self.design.clip().is_some() {
+            return Err(ExportError::Clipped { model: self.name.to_owned() });
+        }
         count("inputs", self.design.inputs(), self.inputs.len())?;
         count("columns, the intercept included,", self.design.width(), theta.width())?;
         match response {

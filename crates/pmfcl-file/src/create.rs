@@ -36,8 +36,11 @@ pub(crate) fn create(path: &Path, model: &Model) -> Result<Written> {
         publish(&draft, path)?;
         Ok(written)
     });
-    // Whatever happened, the other name goes.
+    // Whatever happened, the other name goes, and a journal that could not be deleted with it.
     let _ = fs::remove_file(&draft);
+    let mut journal = draft.into_os_string();
+    journal.push("-journal");
+    let _ = fs::remove_file(journal);
     done
 }
 
@@ -71,7 +74,7 @@ fn claim_draft(path: &Path) -> Result<PathBuf> {
         let mut name = path.file_name().unwrap_or_default().to_owned();
         name.push(format!(".{}-{attempt}.draft", std::process::id()));
         let draft = path.with_file_name(name);
-        match fs::OpenOptions::new().write(true).create_new(true).open(&draft) {
+        match private().write(true).create_new(true).open(&draft) {
             Ok(_) => return Ok(draft),
             Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {}
             Err(e) if e.kind() == std::io::ErrorKind::PermissionDenied => {
@@ -82,6 +85,24 @@ fn claim_draft(path: &Path) -> Result<PathBuf> {
     }
     let what = "a thousand drafts of it are left over; remove the files that end in .draft";
     Err(FileError::Io(path.to_path_buf(), what.to_owned()))
+}
+
+/// Options for a file that its owner alone can read: a summary gives rows away. Whoever may read the model is for the owner to say.
+fn private() -> fs::OpenOptions {
+    #[cfg_attr(not(unix), expect(unused_mut, reason = "only Unix has modes"))]
+    let mut options = fs::OpenOptions::new();
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options
+}
+
+/// Creates an empty file for its owner alone, unless it is there.
+#[cfg(feature = "private")]
+pub(crate) fn private_file(path: &Path) -> std::io::Result<()> {
+    match private().write(true).create_new(true).open(path) {
+        Err(e) if e.kind() != std::io::ErrorKind::AlreadyExists => Err(e),
+        _ => Ok(()),
+    }
 }
 
 fn write_draft(draft: &Path, model: &Model) -> Result<Written> {

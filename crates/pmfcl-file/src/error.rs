@@ -62,6 +62,9 @@ pub enum FileError {
     /// A server is started on a file with a task that no client sent.
     #[error("{path}: {what}; `pmfcl unlearn {path} TASK` removes such a task, and `pmfcl learn --name CLIENT/STEP` learns rows as a client's step", path = .0.display(), what = .1)]
     NotOfAClient(PathBuf, String),
+    /// A privacy ledger is opened with another total than it was begun with.
+    #[error("{path}: this privacy ledger was begun with a total of {kept}, not of {asked}; what was promised cannot be raised: open it with that total", path = .0.display(), kept = .1, asked = .2)]
+    OtherTotal(PathBuf, String, String),
     /// The learner refuses.
     #[error(transparent)]
     Core(#[from] pmfcl::Error),

@@ -30,6 +30,8 @@ mod digest;
 mod error;
 mod layout;
 mod layout_1;
+#[cfg(feature = "private")]
+mod ledger;
 mod model;
 mod model_file;
 mod pool;
@@ -46,6 +48,8 @@ mod write;
 
 pub use column_names::ColumnNames;
 pub use error::FileError;
+#[cfg(feature = "private")]
+pub use ledger::{Ledger, Release};
 pub use model::Model;
 pub use model_file::ModelFile;
 #[doc(hidden)]

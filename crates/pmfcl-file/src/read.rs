@@ -9,7 +9,7 @@ use pmfcl::learner::{LearnerState, TaskRecord};
 use pmfcl::problem::{
     CalibrationTable, Exactness, FitOutcome, LeastLoss, Outputs, Pool, TaskHead, TaskSummary,
 };
-use pmfcl::{Classes, Design, Learner, Map, Outcome, Penalty, Problem, Solution, Theta};
+use pmfcl::{Classes, Design, Learner, Map, Outcome, Penalty, Problem, Settings, Solution, Theta};
 use rusqlite::Connection;
 use serde_json::Value;
 
@@ -29,6 +29,9 @@ pub(crate) const MOST_UNPACKED: usize = 64;
 /// The rows of the table `model`.
 pub(crate) type Values = BTreeMap<String, Vec<u8>>;
 
+/// Weights that a basis may draw in a file that holds no sums or parameters of its columns: 256 MiB of them.
+const MOST_WEIGHTS: usize = 1 << 25;
+
 /// A solution, and for each column of parameters whether its class has rows.
 pub(crate) type Answer = (Solution, Vec<bool>);
 
@@ -37,7 +40,7 @@ pub(crate) struct Contents {
     pub(crate) layout: Layout,
     pub(crate) sealed: SealedRows,
     mark: Mark,
-    values: Values,
+    pub(crate) values: Values,
     records: Vec<TaskRecord>,
     pub(crate) pool: Option<Pool>,
     solution: Option<Answer>,
@@ -86,6 +89,37 @@ impl Contents {
         pool.chain(waiting).chain(solution)
     }
 
+    /// Refuses a basis whose columns are not those of the sums, or that would draw more numbers than the file gives reason to,
+    /// before anything of that size is allocated.
+    fn check_size(&self, settings: &Settings, inputs: usize) -> Result<(), String> {
+        let columns = settings.basis.columns(inputs).unwrap_or(usize::MAX);
+        let expected = columns.saturating_add(usize::from(settings.intercept));
+        let pool = self.pool.iter().map(|pool| &pool.quadratic);
+        let sums = pool.chain(self.waiting.iter().map(|(_, task)| &task.quadratic));
+        let sums = sums.map(|sum| (sum.width(), sum.numbers()));
+        let theta = self.solution.iter().map(|(solution, _)| &solution.theta);
+        let theta = theta.map(|theta| (theta.width(), theta.cells().len()));
+        let mut held = 0;
+        for (width, numbers) in sums.chain(theta) {
+            if width > expected {
+                return Err(format!(
+                    "its sums are of {width} columns, and its basis {} has {expected}",
+                    settings.basis
+                ));
+            }
+            held = held.max(numbers);
+        }
+        let weights = settings.basis.weights(inputs);
+        if weights > MOST_WEIGHTS && held < expected {
+            return Err(format!(
+                "its basis {} on {inputs} inputs draws {weights} numbers, and it holds none of that many columns; without sums or \
+                 parameters at most {MOST_WEIGHTS} are drawn",
+                settings.basis
+            ));
+        }
+        Ok(())
+    }
+
     /// The model; `find` knows losses of the user's own.
     pub(crate) fn into_model(self, path: &Path, find: FindLoss<'_>) -> Result<Model> {
         let path = path.to_path_buf();
@@ -103,9 +137,10 @@ impl Contents {
         let (problem, settings) = (stored.problem(find)?, stored.settings()?);
         let design = if self.values.contains_key("basis") {
             let frozen = numbers(&self.values, "basis")?;
+            self.check_size(&settings, schema.inputs.len())?;
             let map = Map::thaw(&settings.basis, schema.inputs.len(), &frozen)
                 .map_err(|e| e.to_string())?;
-            Some(Design::new(map, settings.intercept))
+            Some(Design::new(map, settings.intercept).with_clip(settings.clip))
         } else {
             None
         };

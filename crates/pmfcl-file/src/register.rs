@@ -3,6 +3,7 @@
 //! The file is an ordinary model, for `show`, `predict`, `report` and the rest. A server that is started again opens it and goes
 //! on; what was committed is there, what was not was never accepted.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use pmfcl::federated::{Rules, Server};
@@ -27,7 +28,7 @@ impl Model {
             Some(rows) => self.learner.design_for(&rows)?,
             None => {
                 let map = settings.basis.fix(&[], self.schema.inputs.len()).map_err(Error::from)?;
-                Design::new(map, settings.intercept)
+                Design::new(map, settings.intercept).with_clip(settings.clip)
             }
         };
         self.learner.fix_design(design)?;
@@ -56,7 +57,12 @@ pub struct Register {
     store: Option<Store>,
     /// The model as it was last made; the next one is made from it.
     joint: Option<Learner>,
+    /// The node each client's uploads come from.
+    nodes: BTreeMap<String, u64>,
 }
+
+/// The note that keeps `nodes`: the names of clients are theirs over restarts of the server.
+const NODES: &str = "nodes";
 
 impl Register {
     /// Goes on with the server in `path`, or begins one that will be there. Nobody else can change the file meanwhile.
@@ -68,7 +74,8 @@ impl Register {
         let path = path.to_path_buf();
         if !path.exists() {
             let server = Server::new(agreement, rules)?;
-            return Ok(Self { path, schema, server, store: None, joint: None });
+            let nodes = BTreeMap::new();
+            return Ok(Self { path, schema, server, store: None, joint: None, nodes });
         }
         let own = agreement.problem().clone();
         let find = |spec: &str| Some(own.clone()).filter(|own| own.to_string() == spec);
@@ -82,7 +89,22 @@ impl Register {
             Error::State { reason } => FileError::NotOfAClient(path.clone(), reason),
             other => other.into(),
         })?;
-        Ok(Self { path, schema, server, store: Some(store), joint: Some(joint) })
+        let nodes = match store.note(NODES) {
+            Some(noted) => serde_json::from_slice(noted)
+                .map_err(|e| FileError::Damaged(path.clone(), format!("its list of nodes: {e}")))?,
+            None => BTreeMap::new(),
+        };
+        Ok(Self { path, schema, server, store: Some(store), joint: Some(joint), nodes })
+    }
+
+    /// Which node of a transport each client's uploads come from.
+    pub fn nodes(&self) -> &BTreeMap<String, u64> {
+        &self.nodes
+    }
+
+    /// Notes it; [`Register::commit`] writes it.
+    pub fn set_nodes(&mut self, nodes: BTreeMap<String, u64>) {
+        self.nodes = nodes;
     }
 
     /// The server.
@@ -124,10 +146,20 @@ impl Register {
 
     fn write(&mut self, model: &mut Model) -> Result<()> {
         model.learner.solution()?;
-        match &mut self.store {
-            Some(store) => store.commit(model)?,
-            None => self.store = Some(Store::create_first(&self.path, model)?),
+        let noted = serde_json::to_vec(&self.nodes).expect("names and numbers");
+        let store = match &mut self.store {
+            Some(store) => store,
+            None => {
+                let store = self.store.insert(Store::create_first(&self.path, model)?);
+                if self.nodes.is_empty() {
+                    return Ok(());
+                }
+                store
+            }
+        };
+        if store.note(NODES).is_some() || !self.nodes.is_empty() {
+            store.set_note(NODES, noted);
         }
-        Ok(())
+        store.commit(model)
     }
 }

@@ -45,6 +45,9 @@ pub(crate) fn write(problem: &Problem, settings: &Settings) -> Value {
     if let Preference::Chosen(list) = &settings.prefer {
         document["chosen"] = list.iter().map(|(name, a)| json!([name, a])).collect();
     }
+    if let Some(clip) = settings.clip {
+        document["clip"] = clip.into();
+    }
     for (name, value) in problem.options() {
         document[name] = value.into();
     }
@@ -72,6 +75,10 @@ impl Stored {
         Ok(Settings {
             basis: self.named("basis")?,
             intercept: self.boolean("intercept")?,
+            clip: match self.0.get("clip") {
+                Some(value) => Some(value.as_f64().ok_or("the setting `clip` is no number")?),
+                None => None,
+            },
             ridge: self.named("ridge")?,
             standardize: self.boolean("standardize")?,
             memory: self.memory()?,

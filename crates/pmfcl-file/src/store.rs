@@ -128,7 +128,9 @@ impl Store {
     fn create_as_it_is(path: &Path, model: &Model) -> Result<Self> {
         let written = crate::create::create(path, model)?;
         // The model is safe by now. Whoever has seen it may have changed it already: the first commit will tell.
-        let connection = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+        // An error would say that there is no file; what failed for a moment is tried again.
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE;
+        let connection = connect(path, flags).or_else(|_| connect(path, flags))?;
         let mut store = Self {
             path: path.to_path_buf(),
             connection,
@@ -166,6 +168,16 @@ impl Store {
     /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// What a program has noted in the file under a key ([`Store::set_note`]).
+    pub(crate) fn note(&self, key: &str) -> Option<&[u8]> {
+        self.state.notes.get(key).map(Vec::as_slice)
+    }
+
+    /// Notes something next to the model; the next commit writes it in its transaction.
+    pub(crate) fn set_note(&mut self, key: &str, value: Vec<u8>) {
+        self.state.notes.insert(key.to_owned(), value);
     }
 
     /// Reads the summaries of all tasks that are still in the file.
@@ -384,11 +396,12 @@ fn read_model(
     let contents = Contents::read(path, connection)?;
     let (version, layout) = (contents.version(path), contents.layout);
     let (sealed, pooled) = (contents.sealed.clone(), contents.pool.as_ref().map(|p| p.tasks));
+    let notes = crate::write::notes(&contents.values);
     let model = contents.into_model(path, find)?;
     let prefer = || model.learner.settings().prefer.clone();
     let pool = pooled.map(|tasks| KnownPool { tasks, prefer: prefer() });
     let (edits, calibrations) = (model.learner.edits(), model.learner.calibrations());
-    let state = FileState { layout, sealed, edits, calibrations, pool };
+    let state = FileState { layout, sealed, edits, calibrations, pool, notes };
     Ok((version, state, model))
 }
 

@@ -1,6 +1,7 @@
 //! From a model to the rows of the tables.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use pmfcl::learner::TaskRecord;
@@ -12,7 +13,7 @@ use serde_json::{Value, json};
 use crate::error::FileError;
 use crate::layout::{self, Layout};
 use crate::model::Model;
-use crate::read::{self, TaskRow};
+use crate::read::{self, TaskRow, Values};
 use crate::seal::{SealedRows, seal};
 use crate::store::Result;
 use crate::version::Mark;
@@ -29,6 +30,19 @@ pub(crate) struct FileState {
     pub(crate) calibrations: u64,
     /// Which pool it holds.
     pub(crate) pool: Option<KnownPool>,
+    /// What a program keeps in the file next to the model, by key.
+    pub(crate) notes: BTreeMap<String, Vec<u8>>,
+}
+
+/// What the keys of notes begin with, so that they are never those of the model.
+const NOTE: &str = "note ";
+
+/// The notes among the values of a file.
+pub(crate) fn notes(values: &Values) -> BTreeMap<String, Vec<u8>> {
+    let note = |(key, value): (&String, &Vec<u8>)| {
+        Some((key.strip_prefix(NOTE)?.to_owned(), value.clone()))
+    };
+    values.iter().filter_map(note).collect()
 }
 
 /// A pool by what it depends on, for a learner whose earlier tasks are unchanged.
@@ -50,8 +64,8 @@ impl FileState {
     /// That of an empty database with the tables of layout 2.
     pub(crate) fn empty() -> Self {
         let layout = Layout::Second;
-        let sealed = SealedRows::none(layout);
-        Self { layout, sealed, edits: u64::MAX, calibrations: 0, pool: None }
+        let (sealed, notes) = (SealedRows::none(layout), BTreeMap::new());
+        Self { layout, sealed, edits: u64::MAX, calibrations: 0, pool: None, notes }
     }
 }
 
@@ -80,14 +94,26 @@ pub(crate) fn write(
     state: &FileState,
 ) -> Result<Written> {
     let done = write_rows(path, connection, model, scope, generation, state).and_then(|written| {
-        connection.execute_batch("COMMIT").map_err(|e| FileError::committing(path, &e))?;
-        Ok(written)
+        let Err(error) = connection.execute_batch("COMMIT") else { return Ok(written) };
+        let _ = connection.execute_batch("ROLLBACK");
+        // A commit has happened when its journal is invalid, and can fail after that, when this is to be synced.
+        if is_written(path, connection, &written.mark) {
+            return Ok(written);
+        }
+        Err(FileError::committing(path, &error))
     });
     if done.is_err() {
         // The rollback may have happened already; either way nothing of this is in the file.
         let _ = connection.execute_batch("ROLLBACK");
     }
     done
+}
+
+/// Whether a commit is in the file, and safe there: whoever can write once more has synced what was before.
+fn is_written(path: &Path, connection: &Connection, mark: &Mark) -> bool {
+    let again = "BEGIN IMMEDIATE; UPDATE digest SET value = zeroblob(12); COMMIT";
+    let safe = || connection.execute_batch(again).is_ok();
+    Mark::read(path, connection).is_ok_and(|found| found == *mark) && safe()
 }
 
 fn write_rows(
@@ -127,6 +153,9 @@ fn write_rows(
         }
         write_tasks(connection, &model.learner, first)?;
         write_values(connection, model, generation, known_pool)?;
+        for (key, value) in &state.notes {
+            put(connection, &format!("{NOTE}{key}"), value)?;
+        }
         let sealed = sealed.extended(connection)?;
         let mark = Mark { generation, seal: seal(connection, &sealed)? };
         put(connection, "seal", mark.seal.to_string().as_bytes())?;
@@ -137,7 +166,8 @@ fn write_rows(
     .map_err(failed)?;
     let (layout, edits) = (Layout::Second, model.learner.edits());
     let (calibrations, pool) = (model.learner.calibrations(), KnownPool::of(&model.learner));
-    let state = FileState { layout, sealed, edits, calibrations, pool };
+    let notes = state.notes.clone();
+    let state = FileState { layout, sealed, edits, calibrations, pool, notes };
     Ok(Written { mark, state })
 }
 

@@ -1,15 +1,16 @@
 //! Federations: what clients and server agree on, and the server that adds up what clients send.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
 use numpy::PyArray2;
-use pmfcl::Targets;
 use pmfcl::federated::{
-    Broadcast, CalibrationAnswer, CalibrationRequest, ClientStep, Receipt, Refused, Rules, Server,
-    Update,
+    Broadcast, CalibrationAnswer, CalibrationRequest, ClientStep, Receipt, Refused, Rules, Sender,
+    Server, Update,
 };
 use pmfcl::problem::{Agreement, Exactness};
+use pmfcl::{Learner, Settings, Targets};
 use pmfcl_file::{FileError, Model, Register, Schema};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -87,11 +88,23 @@ fn is_single(numbers: &str) -> PyResult<bool> {
 impl PyAgreement {
     /// From a model that has learned nothing, and rows all may see where its basis needs some.
     #[new]
-    #[pyo3(signature = (model, rows=None))]
-    fn new(py: Python<'_>, model: &PyModel, rows: Option<Table>) -> PyResult<Self> {
+    ///
+    /// `clip` is the longest features of a row, in learning and in predicting.
+    #[pyo3(signature = (model, rows=None, clip=None))]
+    fn new(
+        py: Python<'_>,
+        model: &PyModel,
+        rows: Option<Table>,
+        clip: Option<f64>,
+    ) -> PyResult<Self> {
         let own = rows.map(|rows| rows.whole(py)).transpose()?;
         let rows = own.as_ref().map(OwnTable::rows).transpose()?;
-        let empty = model.model.clone();
+        let mut empty = model.model.clone();
+        if clip.is_some() {
+            let settings = Settings { clip, ..empty.learner.settings().clone() };
+            let problem = empty.learner.problem().clone();
+            empty.learner = Learner::new(problem, settings).map_err(raised)?;
+        }
         Self::of(outside(py, || empty.founded(rows).map_err(raised_by_file))?)
     }
 
@@ -120,6 +133,12 @@ impl PyAgreement {
     #[getter]
     fn digest<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
         PyBytes::new(py, &self.agreement.digest().0)
+    }
+
+    /// The longest features of a row, where that was agreed.
+    #[getter]
+    fn clip(&self) -> Option<f64> {
+        self.agreement.design().clip()
     }
 
     /// Design columns.
@@ -208,7 +227,7 @@ impl PyAgreement {
         clip: (f64, f64),
         budget: (f64, f64),
         account: Option<PyRefMut<'_, PyAccount>>,
-    ) -> PyResult<(Bound<'py, PyBytes>, f64, [f64; 3])> {
+    ) -> PyResult<(Bound<'py, PyBytes>, f64, [f64; 3], f64)> {
         let table = TaskTable::new(py, x, y, None)?;
         let own = table.whole(py)?;
         let rows = own.rows()?;
@@ -220,13 +239,14 @@ impl PyAgreement {
         // Before the account is charged.
         self.check_exact()?;
         if let Some(mut account) = account {
-            account.record(budget)?;
+            account.record(budget, &format!("{client}/{step}"))?;
         }
         let (update, released) = outside(py, || {
             let made = released(&self.agreement, (client, step), (rows.x, values), clip, budget);
             made.map_err(|e| self.raised(&e))
         })?;
-        Ok((PyBytes::new(py, &update.to_bytes()), released.samples(), released.sigma()))
+        let bytes = PyBytes::new(py, &update.to_bytes());
+        Ok((bytes, released.samples(), released.sigma(), released.clipped_share()))
     }
 
     /// What a client answers to a request to calibrate, for the rows of a step.
@@ -322,17 +342,35 @@ impl PyServer {
     }
 
     /// Accepts an upload: client, step, samples, and whether it is new. One that is refused raises, and changes nothing.
-    fn accept(&self, py: Python<'_>, bytes: &[u8]) -> PyResult<(String, u64, f64, bool)> {
+    ///
+    /// `sender` is the client the transport knows it comes from, `last_step` the last one that was asked for.
+    #[pyo3(signature = (bytes, sender=None, last_step=None))]
+    fn accept(
+        &self,
+        py: Python<'_>,
+        bytes: &[u8],
+        sender: Option<String>,
+        last_step: Option<u64>,
+    ) -> PyResult<(String, u64, f64, bool)> {
         let taken = self.with(py, |kept| {
             let server = kept.server();
             let read = Update::from_bytes(bytes, server.rules().most_bytes);
             Ok(read.and_then(|update| {
                 let (client, step) = (update.client().to_owned(), update.step());
                 let samples = update.samples();
-                Ok((client, step, samples, server.accept(update)? == Receipt::Accepted))
+                let sender = Sender { client: sender.as_deref(), last_step };
+                let receipt = server.accept_from(&sender, update)?;
+                Ok((client, step, samples, receipt == Receipt::Accepted))
             }))
         })?;
         taken.map_err(|refused| refusal(py, &refused))
+    }
+
+    /// The client an upload says it is of.
+    fn client_of(&self, py: Python<'_>, bytes: &[u8]) -> PyResult<String> {
+        let read =
+            self.with(py, |kept| Ok(Update::from_bytes(bytes, kept.server().rules().most_bytes)))?;
+        Ok(read.map_err(|refused| refusal(py, &refused))?.client().to_owned())
     }
 
     /// Everything accepted: client, step, samples, bytes.
@@ -376,6 +414,24 @@ impl PyServer {
             Ok(read.and_then(|answer| kept.server().accept_calibration(answer)))
         })?;
         taken.map_err(|refused| refusal(py, &refused))
+    }
+
+    /// Which node each client's uploads come from, as it was last set or read from the file.
+    fn nodes(&self, py: Python<'_>) -> PyResult<BTreeMap<String, u64>> {
+        self.with(py, |kept| match kept {
+            Kept::File(register) => Ok(register.nodes().clone()),
+            Kept::Memory(..) => Ok(BTreeMap::new()),
+        })
+    }
+
+    /// Notes it, to be written with the next commit.
+    fn set_nodes(&self, py: Python<'_>, nodes: BTreeMap<String, u64>) -> PyResult<()> {
+        self.with(py, |kept| {
+            if let Kept::File(register) = kept {
+                register.set_nodes(nodes);
+            }
+            Ok(())
+        })
     }
 
     /// The joint model.
@@ -433,6 +489,10 @@ fn ruled(given: &Bound<'_, PyDict>) -> PyResult<Rules> {
                 let roster: Option<Vec<String>> = value.extract()?;
                 rules.roster = roster.map(|names| names.into_iter().collect());
             }
+            "most_updates" => rules.most_updates = value.extract()?,
+            "most_total_bytes" => rules.most_total_bytes = value.extract()?,
+            "largest_feature" => rules.largest_feature = value.extract()?,
+            "largest_target" => rules.largest_target = value.extract()?,
             "most_share" => rules.most_share = value.extract()?,
             other => return Err(PyTypeError::new_err(format!("there is no rule `{other}`"))),
         }

@@ -131,6 +131,7 @@ pub(crate) fn settings_of(given: &Bound<'_, PyDict>) -> PyResult<Settings> {
     Ok(Settings {
         basis: parsed("basis", &text("basis")?)?,
         intercept: required("fit_intercept")?.is_truthy()?,
+        clip: None,
         ridge: parsed("ridge", &text("ridge")?)?,
         standardize: required("standardize")?.is_truthy()?,
         memory: parsed("memory", &text("memory")?)?,

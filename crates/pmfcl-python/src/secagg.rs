@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use pmfcl_secagg::{Client, Error, FixedPoint, Identity, Params, Server, SysRng};
+use pmfcl::problem::Digest;
+use pmfcl_secagg::{Client, Error, FixedPoint, Identity, Input, Params, Server, SysRng};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -29,14 +30,14 @@ fn params(
     clients: usize,
     width: usize,
     targets: usize,
-    model: u64,
+    of: ([u8; 32], u64),
     scale: u8,
     bound: u8,
     signed: bool,
 ) -> PyResult<Params> {
     let fixed = FixedPoint::new(scale, bound).map_err(raised)?;
     let params = Params::new(threshold, clients, width, targets).map_err(raised)?;
-    let params = params.fixed_point(fixed).map_err(raised)?.model(model);
+    let params = params.fixed_point(fixed).map_err(raised)?.of(Digest(of.0), of.1);
     Ok(if signed { params.signed() } else { params })
 }
 
@@ -56,7 +57,7 @@ pub(crate) struct PySecAggClient {
 #[pymethods]
 impl PySecAggClient {
     #[new]
-    #[pyo3(signature = (round, name, *, threshold, clients, width, targets=1, model=0, scale=60, bound=50, secret=None,
+    #[pyo3(signature = (round, name, *, threshold, clients, width, targets=1, agreement=[0; 32], step=0, scale=60, bound=50, secret=None,
         known=BTreeMap::new()))]
     #[expect(clippy::too_many_arguments, reason = "as many as there are things to agree on")]
     fn new(
@@ -66,14 +67,16 @@ impl PySecAggClient {
         clients: usize,
         width: usize,
         targets: usize,
-        model: u64,
+        agreement: [u8; 32],
+        step: u64,
         scale: u8,
         bound: u8,
         secret: Option<[u8; 32]>,
         known: BTreeMap<String, [u8; 32]>,
     ) -> PyResult<Self> {
         let signed = secret.is_some();
-        let params = params(threshold, clients, width, targets, model, scale, bound, signed)?;
+        let params =
+            params(threshold, clients, width, targets, (agreement, step), scale, bound, signed)?;
         let client = match identity(secret, known)? {
             Some(identity) => Client::signed(round, name, params, identity, &mut SysRng),
             None => Client::new(round, name, params, &mut SysRng),
@@ -106,6 +109,36 @@ impl PySecAggClient {
         PyBytes::new(py, &Identity::public(&secret))
     }
 
+    /// The digest of the agreement its keys are for.
+    #[getter]
+    fn agreement<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, &self.client.params().agreement().0)
+    }
+
+    /// The step its keys are for.
+    #[getter]
+    fn step(&self) -> u64 {
+        self.client.params().step()
+    }
+
+    /// The round.
+    #[getter]
+    fn round(&self) -> String {
+        self.client.round().to_owned()
+    }
+
+    /// Clients that must stay to the end.
+    #[getter]
+    fn threshold(&self) -> usize {
+        self.client.params().threshold()
+    }
+
+    /// Who takes part, once the roster has been seen and until this client has answered.
+    #[getter]
+    fn members(&self) -> Vec<String> {
+        self.client.members().into_iter().map(str::to_owned).collect()
+    }
+
     fn advertise<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         message(py, self.client.advertise())
     }
@@ -115,13 +148,19 @@ impl PySecAggClient {
         message(py, bytes)
     }
 
+    /// The sums of rows summarized under an agreement, for a step; refused where these are not those of the round.
+    #[pyo3(signature = (inbox, summary, *, agreement=[0; 32], step=0))]
     fn masked<'py>(
         &mut self,
         py: Python<'py>,
         inbox: &[u8],
         summary: &PySummary,
+        agreement: [u8; 32],
+        step: u64,
     ) -> PyResult<Bound<'py, PyBytes>> {
-        let bytes = outside(py, || Ok(self.client.masked(inbox, &summary.summary.products())))?;
+        let products = summary.summary.products();
+        let input = Input { agreement: Digest(agreement), step, products: &products };
+        let bytes = outside(py, || Ok(self.client.masked(inbox, &input)))?;
         message(py, bytes)
     }
 
@@ -143,7 +182,7 @@ pub(crate) struct PySecAggServer {
 #[pymethods]
 impl PySecAggServer {
     #[new]
-    #[pyo3(signature = (round, *, threshold, clients, width, targets=1, model=0, scale=60, bound=50, signed=false))]
+    #[pyo3(signature = (round, *, threshold, clients, width, targets=1, agreement=[0; 32], step=0, scale=60, bound=50, signed=false))]
     #[expect(clippy::too_many_arguments, reason = "as many as there are things to agree on")]
     fn new(
         round: &str,
@@ -151,13 +190,20 @@ impl PySecAggServer {
         clients: usize,
         width: usize,
         targets: usize,
-        model: u64,
+        agreement: [u8; 32],
+        step: u64,
         scale: u8,
         bound: u8,
         signed: bool,
     ) -> PyResult<Self> {
-        let params = params(threshold, clients, width, targets, model, scale, bound, signed)?;
+        let params =
+            params(threshold, clients, width, targets, (agreement, step), scale, bound, signed)?;
         Ok(Self { server: Server::new(round, params).map_err(raised)? })
+    }
+
+    /// Whose message it says it is.
+    fn sender(&self, message: &[u8]) -> PyResult<String> {
+        self.server.sender(message).map_err(raised)
     }
 
     fn collect_keys(&mut self, message: &[u8]) -> PyResult<String> {

@@ -5,8 +5,11 @@ use std::sync::Arc;
 
 use crate::dense::{self, Array, Class, Element, Strip};
 use crate::source::Contents;
-use crate::store::{Flow, GZIP, Opened, Store, open as open_store};
+use crate::store::{Flow, GZIP, MOST_UNPACKED, Opened, Store, open as open_store};
 use crate::{Field, Kind, Options, ReadError};
+
+/// Four bytes, and four for each of 255 sizes.
+const LONGEST_HEADER: u64 = 4 + 4 * 255;
 
 /// Opens an IDX file, and the labels next to it if it holds images.
 pub(crate) fn open(
@@ -54,16 +57,15 @@ fn column(file: &str, store: &Store) -> Result<(Field, Strip, u64), ReadError> {
     let damaged =
         |what: &str| ReadError::Damaged { file: file.into(), format: "IDX", what: what.into() };
     let io = |error| ReadError::Io { file: file.into(), error };
-    let packed = store.start().map_err(io)?.starts_with(&GZIP);
-    let store = if packed {
+    let mut store = store.clone();
+    let mut rest = None;
+    if store.start().map_err(io)?.starts_with(&GZIP) {
+        let mut flow = Flow::new(Box::new(store.reader(0))).map_err(io)?;
         let mut text = Vec::new();
-        Flow::new(Box::new(store.reader(0)))
-            .and_then(|mut flow| flow.read_to_end(&mut text))
-            .map_err(io)?;
-        Store::Memory(text.into())
-    } else {
-        store.clone()
-    };
+        flow.read_up_to(&mut text, LONGEST_HEADER).map_err(io)?;
+        rest = Some((flow, text.clone()));
+        store = Store::Memory(text.into());
+    }
     let start = store.bytes(0, 4).map_err(|_| damaged("it is too short"))?;
     let (class, size) = match (start[0], start[1], start[2]) {
         (0, 0, 0x08) => (Class::Unsigned, 1),
@@ -83,7 +85,16 @@ fn column(file: &str, store: &Store) -> Result<(Field, Strip, u64), ReadError> {
     let width = width.ok_or_else(|| damaged("its shape is impossible"))?;
     let element = Element { class, size, big: true };
     let offset = 4 + 4 * rank as u64;
-    let array = Array { store, offset, element, rows, width, by_column: false };
+    let mut array = Array { store, offset, element, rows, width, by_column: false };
+    if let Some((mut flow, mut text)) = rest {
+        // What the shape says and not a byte more, however much the file unpacks to.
+        let whole = array.bytes().and_then(|bytes| bytes.checked_add(offset));
+        let whole = whole.filter(|whole| *whole <= MOST_UNPACKED);
+        let whole = whole.ok_or_else(|| damaged("its shape takes more than 4 GiB; unpack it"))?;
+        let more = whole.saturating_sub(text.len() as u64);
+        flow.read_up_to(&mut text, more).map_err(io)?;
+        array.store = Store::Memory(text.into());
+    }
     if !array.fits() {
         return Err(damaged("it is shorter than its shape says; the file was cut off"));
     }

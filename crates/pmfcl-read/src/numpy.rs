@@ -1,11 +1,11 @@
 //! NumPy: `.npy`, one array, and `.npz`, a zip of named arrays.
 
-use std::io::Read;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use crate::dense::{self, Array, Class, Element, Strip};
 use crate::source::Contents;
-use crate::store::Store;
+use crate::store::{Packed, Store};
 use crate::{Field, Kind, Options, ReadError};
 
 /// No header of an array is longer.
@@ -31,7 +31,8 @@ pub(crate) fn open_npy(
     options: &Options,
 ) -> Result<Contents, ReadError> {
     let bytes = store.len();
-    let (array, _) = array(store, 0, bytes)
+    let (array, _) = header(store, 0, bytes)
+        .and_then(|npy| array(npy, store, 0, bytes))
         .and_then(|(array, npy)| Ok((array.ok_or(unusable(&npy))?, npy)))
         .map_err(|what| ReadError::Damaged { file: file.into(), format: "NumPy", what })?;
     let array = Arc::new(array);
@@ -54,11 +55,15 @@ pub(crate) fn open_npz(
         |what: String| ReadError::Damaged { file: file.into(), format: "NumPy zip", what };
     let mut columns = Vec::new();
     let mut length: Option<(u64, String)> = None;
-    for member in members(store).map_err(damaged)? {
+    let used = Arc::new(AtomicU64::new(0));
+    let all = members(store).map_err(damaged)?;
+    check_apart(&all).map_err(damaged)?;
+    for member in all {
         let name = member.name.strip_suffix(".npy").unwrap_or(&member.name).to_string();
         let inside = |what: String| damaged(format!("array '{name}': {what}"));
-        let (inner, offset, len) = member.open(store).map_err(inside)?;
-        let (array, npy) = array(&inner, offset, len).map_err(inside)?;
+        let Unpacked { head, values, offset, len } = member.open(store, &used).map_err(inside)?;
+        let npy = header(&head, offset, len).map_err(inside)?;
+        let (array, npy) = array(npy, &values, offset, len).map_err(inside)?;
         let Some(&rows) = npy.shape.first() else {
             let field = Field { name, kind: Kind::Other("scalar".into()) };
             columns.push((field, Strip { array: None, columns: 0..0 }));
@@ -98,8 +103,7 @@ fn unusable(npy: &Npy) -> String {
 }
 
 /// The array at `offset`, if it holds numbers in one or two dimensions.
-fn array(store: &Store, offset: u64, len: u64) -> Result<(Option<Array>, Npy), String> {
-    let npy = header(store, offset, len)?;
+fn array(npy: Npy, store: &Store, offset: u64, len: u64) -> Result<(Option<Array>, Npy), String> {
     let (Some(element), &[rows, ref more @ ..]) = (npy.element, &npy.shape[..]) else {
         return Ok((None, npy));
     };
@@ -236,6 +240,17 @@ fn members(store: &Store) -> Result<Vec<Member>, String> {
     Ok(members)
 }
 
+/// Members that share bytes would make a small file unpack to any size.
+fn check_apart(members: &[Member]) -> Result<(), String> {
+    let mut places: Vec<(u64, u64)> =
+        members.iter().map(|m| (m.at, m.at.saturating_add(m.packed))).collect();
+    places.sort_unstable();
+    if places.windows(2).any(|pair| pair[1].0 < pair[0].1 || pair[1].0 == pair[0].0) {
+        return Err("two of its arrays lie in the same place".to_owned());
+    }
+    Ok(())
+}
+
 /// One entry of the table of contents; moves `rest` behind it.
 fn entry(rest: &mut &[u8]) -> Option<Member> {
     let (name_len, extra_len) = (u16_at(rest, 28)? as usize, u16_at(rest, 30)? as usize);
@@ -262,9 +277,17 @@ fn entry(rest: &mut &[u8]) -> Option<Member> {
     Some(Member { name, method, packed, whole, at })
 }
 
+/// The bytes of a member: those of its header, and all of them, which are unpacked when they are read.
+struct Unpacked {
+    head: Store,
+    values: Store,
+    offset: u64,
+    len: u64,
+}
+
 impl Member {
-    /// Where the bytes are: in the zip itself, or unpacked into memory.
-    fn open(&self, store: &Store) -> Result<(Store, u64, u64), String> {
+    /// Where the bytes are: in the zip itself, or to be unpacked into memory.
+    fn open(&self, store: &Store, used: &Arc<AtomicU64>) -> Result<Unpacked, String> {
         let broken = |_| NOT_ZIP.to_string();
         let local = store.bytes(self.at, 30).map_err(broken)?;
         if !local.starts_with(b"PK\x03\x04") {
@@ -276,16 +299,15 @@ impl Member {
             return Err(NOT_ZIP.into());
         }
         match self.method {
-            0 => Ok((store.clone(), data, self.packed)),
+            0 => {
+                let (head, values) = (store.clone(), store.clone());
+                Ok(Unpacked { head, values, offset: data, len: self.packed })
+            }
             8 => {
-                let raw = std::io::BufReader::new(store.reader(data).take(self.packed));
-                let mut out = Vec::new();
-                flate2::bufread::DeflateDecoder::new(raw)
-                    .take(self.whole)
-                    .read_to_end(&mut out)
-                    .map_err(|e| format!("it does not unpack: {e}"))?;
-                let len = out.len() as u64;
-                Ok((Store::Memory(out.into()), 0, len))
+                let packed = Packed::new(store, (data, self.packed), self.whole, used)?;
+                let head = Store::Memory(packed.start(LONGEST_HEADER as u64 + 12)?);
+                let values = Store::Packed(Arc::new(packed));
+                Ok(Unpacked { head, values, offset: 0, len: self.whole })
             }
             other => Err(format!("it is packed by method {other}; save it with savez_compressed")),
         }

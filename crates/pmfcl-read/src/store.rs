@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, BufReader, Cursor, Read};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use bytes::Bytes;
 use parquet::errors::{ParquetError, Result as ParquetResult};
@@ -31,6 +31,73 @@ pub(crate) enum Store {
     },
     /// Bytes in memory.
     Memory(Bytes),
+    /// A packed stretch of another store, unpacked when it is first read.
+    Packed(Arc<Packed>),
+}
+
+/// Most bytes that are unpacked into memory out of one file.
+pub(crate) const MOST_UNPACKED: u64 = 4 << 30;
+/// Deflate makes at most 1032 bytes of one; a member that says more lies.
+const LARGEST_RATIO: u64 = 1040;
+
+/// A stretch of deflated bytes.
+#[derive(Debug)]
+pub(crate) struct Packed {
+    store: Store,
+    at: u64,
+    len: u64,
+    whole: u64,
+    /// What has been unpacked out of the file so far.
+    used: Arc<AtomicU64>,
+    bytes: OnceLock<Result<Bytes, String>>,
+}
+
+impl Packed {
+    /// `len` bytes at `at` that unpack to `whole`. Nothing is unpacked yet.
+    pub(crate) fn new(
+        store: &Store,
+        (at, len): (u64, u64),
+        whole: u64,
+        used: &Arc<AtomicU64>,
+    ) -> Result<Self, String> {
+        if whole > len.saturating_mul(LARGEST_RATIO).saturating_add(LARGEST_RATIO) {
+            return Err(format!("{len} bytes cannot unpack to {whole}"));
+        }
+        let (store, used) = (store.clone(), Arc::clone(used));
+        Ok(Self { store, at, len, whole, used, bytes: OnceLock::new() })
+    }
+
+    fn unpacking(&self) -> impl Read {
+        let raw = BufReader::new(self.store.reader(self.at).take(self.len));
+        flate2::bufread::DeflateDecoder::new(raw)
+    }
+
+    /// The first bytes, at most `most`, without the rest.
+    pub(crate) fn start(&self, most: u64) -> Result<Bytes, String> {
+        let mut out = Vec::new();
+        let read = self.unpacking().take(most.min(self.whole)).read_to_end(&mut out);
+        read.map_err(|e| format!("it does not unpack: {e}"))?;
+        Ok(out.into())
+    }
+
+    fn unpacked(&self) -> io::Result<&Bytes> {
+        let bytes = self.bytes.get_or_init(|| {
+            let before = self.used.fetch_add(self.whole, Ordering::Relaxed);
+            if before.saturating_add(self.whole) > MOST_UNPACKED {
+                return Err(format!(
+                    "its arrays unpack to more than {MOST_UNPACKED} bytes of memory; save them unpacked (numpy.savez), which \
+                     are read piece by piece"
+                ));
+            }
+            let bytes = self.start(self.whole)?;
+            if bytes.len() as u64 == self.whole {
+                Ok(bytes)
+            } else {
+                Err("it unpacks to less than the zip says".to_owned())
+            }
+        });
+        bytes.as_ref().map_err(|what| io::Error::new(io::ErrorKind::InvalidData, what.clone()))
+    }
 }
 
 /// Buffers that come back after use: a new one would be filled with zeros, and the system would have
@@ -120,6 +187,7 @@ impl Store {
         match self {
             Self::File { len, .. } => *len,
             Self::Memory(bytes) => bytes.len() as u64,
+            Self::Packed(packed) => packed.whole,
         }
     }
 
@@ -132,6 +200,7 @@ impl Store {
                     other => return other,
                 }
             },
+            Self::Packed(packed) => Self::Memory(packed.unpacked()?.clone()).read_at(buf, offset),
             Self::Memory(bytes) => {
                 let from = (offset.min(bytes.len() as u64)) as usize;
                 let n = buf.len().min(bytes.len() - from);
@@ -152,6 +221,7 @@ impl Store {
         };
         match self {
             Self::Memory(bytes) => Ok(bytes.slice(offset as usize..end as usize)),
+            Self::Packed(packed) => Ok(packed.unpacked()?.slice(offset as usize..end as usize)),
             Self::File { pool, .. } => {
                 let mut lent = pool.lend(len);
                 let mut done = 0;
@@ -269,9 +339,9 @@ impl Flow {
         Ok(Self { reader, passed })
     }
 
-    /// Appends all that is left.
-    pub(crate) fn read_to_end(&mut self, buf: &mut Vec<u8>) -> io::Result<usize> {
-        self.reader.read_to_end(buf)
+    /// Appends up to `most` bytes of what is left, as they come: nothing is allocated on the word of a header.
+    pub(crate) fn read_up_to(&mut self, buf: &mut Vec<u8>, most: u64) -> io::Result<usize> {
+        (&mut self.reader).take(most).read_to_end(buf)
     }
 
     /// How many bytes of the file itself have been read.

@@ -7,7 +7,7 @@
 use std::time::{Duration, Instant};
 
 use pmfcl::summary::Products;
-use pmfcl_secagg::{Client, Params, Result, Server, SysRng};
+use pmfcl_secagg::{Client, Input, Params, Result, Server, SysRng};
 
 const CLIENTS: usize = 20;
 const THRESHOLD: usize = 14;
@@ -35,6 +35,7 @@ fn round(features: usize, dropped: usize) -> Result<()> {
         yy: vec![1.0],
         y: vec![1.0],
     };
+    let of_round = Input { agreement: params.agreement(), step: params.step(), products: &sums };
     let mut server = Server::new("cost", params)?;
     let (mut by_client, mut by_server) = (Duration::ZERO, Duration::ZERO);
     let (mut sent, mut got) = (0, 0);
@@ -59,7 +60,7 @@ fn round(features: usize, dropped: usize) -> Result<()> {
     let there = CLIENTS - dropped;
     for (i, client) in clients.iter_mut().enumerate().take(there) {
         let inbox = timed(&mut by_server, || server.inbox(&format!("{i:02}")))?;
-        let input = timed(&mut by_client, || client.masked(&inbox, &sums))?;
+        let input = timed(&mut by_client, || client.masked(&inbox, &of_round))?;
         got += inbox.len();
         sent += input.len();
         timed(&mut by_server, || server.collect_masked(&input))?;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use curve25519_dalek::Scalar;
+use pmfcl::problem::Digest;
 use pmfcl::summary::Products;
 use rand_core::TryCryptoRng;
 use zeroize::Zeroizing;
@@ -21,6 +22,18 @@ use crate::wire::{Kind, Reader, Tag, Writer, is_name};
 
 /// The shares a client holds of a member: of its mask key, then of the seed of its own mask.
 type Held = BTreeMap<u32, Zeroizing<[u8; SHARES]>>;
+
+/// What a client puts into a sum: the products of its rows, and what they were made for. A client refuses to mask those of another
+/// agreement or step than its keys are bound to, so a server cannot have them made for one and sent as the other.
+#[derive(Debug, Clone, Copy)]
+pub struct Input<'a> {
+    /// [`Agreement::digest`](pmfcl::problem::Agreement::digest) of the agreement the rows were summarized under.
+    pub agreement: Digest,
+    /// The step the rows are of.
+    pub step: u64,
+    /// Their sums of products.
+    pub products: &'a Products,
+}
 
 /// A client in one round. Each call is one message; out of turn or a second time it is refused.
 ///
@@ -136,6 +149,25 @@ impl Client {
         })
     }
 
+    /// What all sides hold in common, agreement and step among it.
+    pub fn params(&self) -> &Params {
+        &self.params
+    }
+
+    /// The round.
+    pub fn round(&self) -> &str {
+        &self.round
+    }
+
+    /// Who takes part, once the roster has been seen and until this client has answered.
+    pub fn members(&self) -> Vec<&str> {
+        let roster = match &self.turn {
+            Turn::Shares(roster) | Turn::Masked(roster, _) | Turn::Confirmed(roster, ..) => roster,
+            Turn::Keys | Turn::Over => return Vec::new(),
+        };
+        roster.members.iter().map(|member| member.name.as_str()).collect()
+    }
+
     /// Round 0: the public keys, for the server.
     ///
     /// # Errors
@@ -185,10 +217,13 @@ impl Client {
     /// Round 2: takes the letters of the others; gives the sums of this client's rows, masked.
     ///
     /// # Errors
-    /// When a letter was not sealed by its sender for this client in this round, when there are too few, when a number does not fit
-    /// the fixed point, and a second time: two inputs under one mask show their difference.
-    pub fn masked(&mut self, inbox: &[u8], products: &Products) -> Result<Vec<u8>> {
+    /// When the sums are of another agreement or step than the round, when a letter was not sealed by its sender for this client in this
+    /// round, when there are too few, when a number does not fit the fixed point, and a second time: two inputs under one mask show their
+    /// difference.
+    pub fn masked(&mut self, inbox: &[u8], input: &Input<'_>) -> Result<Vec<u8>> {
         let Turn::Shares(roster) = &self.turn else { return Err(self.not_now("to send an input")) };
+        self.check_input(input)?;
+        let products = input.products;
         let own = self.place(roster)?;
         let session = roster.session;
         let mut held = self.open(inbox, roster, own)?;
@@ -208,6 +243,25 @@ impl Client {
         });
         self.turn = Turn::Masked(roster.clone(), held);
         Ok(out.done())
+    }
+
+    /// The keys are of one agreement and one step; so must be what they mask.
+    fn check_input(&self, input: &Input<'_>) -> Result<()> {
+        let refuse = |what: &str, bound: String, found: String| {
+            let reason = format!(
+                "the sums are of {what} {found}, and this client's keys are for {what} {bound}: a server that changes it within a round \
+                 is after the difference"
+            );
+            Err(Error::Refused { reason })
+        };
+        if input.agreement != self.params.agreement() {
+            let (bound, found) = (self.params.agreement(), input.agreement);
+            return refuse("agreement", bound.to_string(), found.to_string());
+        }
+        if input.step != self.params.step() {
+            return refuse("step", self.params.step().to_string(), input.step.to_string());
+        }
+        Ok(())
     }
 
     /// Round 3: takes the list of who has sent an input and who has not; gives one share of each: of the own mask of those who have, of the

@@ -25,11 +25,11 @@
 //! use pmfcl::federated::{Rules, Update};
 //! use pmfcl::problem::{Agreement, Problem};
 //! use pmfcl::{Design, Rows, Settings, TaskRows};
-//! use pmfcl_secagg::{Client, Params, Server, SysRng};
+//! use pmfcl_secagg::{Client, Input, Params, Server, SysRng};
 //!
 //! let design = Design::linear(1, true)?;
 //! let agreement = Agreement::new(Problem::squared(), Settings::default(), design, 1)?;
-//! let params = Params::new(2, 3, agreement.design().width(), 1)?;
+//! let params = Params::new(2, 3, agreement.design().width(), 1)?.of(agreement.digest(), 0);
 //! let rows = [("east", [1.0, 2.0], [2.1, 3.9]), ("north", [3.0, 4.0], [6.0, 8.1]), ("south", [5.0, 6.0], [9.9, 12.0])];
 //!
 //! let mut server = Server::new("run 7, step 0", params)?;
@@ -46,7 +46,9 @@
 //! for (client, (name, x, y)) in clients.iter_mut().zip(rows) {
 //!     let own = agreement.summarize(TaskRows::new(Rows::new(&x, 1)?, Rows::new(&y, 1)?))?;
 //!     let inbox = server.inbox(name)?;
-//!     server.collect_masked(&client.masked(&inbox, &own.quadratic.products())?)?;
+//!     let products = own.quadratic.products();
+//!     let input = Input { agreement: agreement.digest(), step: 0, products: &products };
+//!     server.collect_masked(&client.masked(&inbox, &input)?)?;
 //! }
 //! let survivors = server.survivors()?;
 //! for client in &mut clients {
@@ -75,8 +77,9 @@
 //!   real one's. It can also show clients different inboxes and lists of survivors; a client refuses what contradicts itself and answers once,
 //!   but does not know what others were told. A transport that knows its clients does not help: Flower's `SuperNode` authentication tells the
 //!   *server* who a client is, while clients take each other's keys from the server. See below.
-//! - **A client that lies** about its rows is believed within the agreed range, and cannot be found afterwards. One that sends wrong
-//!   shares can stop a round, not bend its sum.
+//! - **A client that lies** about its rows is believed within the agreed range, and cannot be found afterwards. One that answers with
+//!   wrong shares costs its share: the server tries other sets of answers against what every client has committed to, as long as a threshold
+//!   of true ones is among them. One that *deals* wrong shares of its own secrets can stop a round, not bend its sum, and is named.
 //! - **What the sum itself shows.** It is a summary, and all that is said of summaries holds: that of few rows shows them. The sum of two
 //!   clients shows each the other. Two cohorts that differ by one client show that client: take the same cohort or wholly other ones, a
 //!   threshold well above two, and each step of a client in one round only. Noise, as differential privacy asks, is not added.
@@ -118,7 +121,7 @@ mod server;
 mod sharing;
 mod wire;
 
-pub use client::Client;
+pub use client::{Client, Input};
 pub use error::{Error, Result};
 pub use fixed::FixedPoint;
 pub use getrandom::SysRng;

@@ -1,5 +1,7 @@
 //! What all sides hold in common before a round.
 
+use pmfcl::problem::Digest;
+
 use crate::error::{Error, Result};
 use crate::fixed::FixedPoint;
 use crate::keys::hash;
@@ -16,7 +18,8 @@ pub struct Params {
     features: usize,
     targets: usize,
     fixed: FixedPoint,
-    model: u64,
+    agreement: [u8; 32],
+    step: u64,
     signed: bool,
 }
 
@@ -42,7 +45,8 @@ impl Params {
         if features == 0 || targets == 0 || features > 1 << 20 || targets > 1 << 20 {
             return refuse(format!("{features} columns and {targets} targets: 1 to 2^20 of each"));
         }
-        let params = Self { threshold, clients, features, targets, fixed, model: 0, signed: false };
+        let (agreement, step, signed) = ([0; 32], 0, false);
+        let params = Self { threshold, clients, features, targets, fixed, agreement, step, signed };
         if params.numbers() > MOST_NUMBERS {
             return refuse(format!(
                 "{features} columns and {targets} targets make {} numbers, {MOST_NUMBERS} are possible: take fewer columns",
@@ -61,11 +65,21 @@ impl Params {
         Ok(Self { fixed, ..self })
     }
 
-    /// Binds the round to a model, by a number that stands for it: the first eight bytes of
-    /// [`Agreement::digest`](pmfcl::problem::Agreement::digest), big-endian.
+    /// Binds the round to an agreement, all 256 bits of its digest, and to a step: keys, letters and signatures are of these, and a
+    /// client refuses sums of any other ([`Input`](crate::Input)).
     #[must_use]
-    pub fn model(self, fingerprint: u64) -> Self {
-        Self { model: fingerprint, ..self }
+    pub fn of(self, agreement: Digest, step: u64) -> Self {
+        Self { agreement: agreement.0, step, ..self }
+    }
+
+    /// The agreement the round is bound to.
+    pub fn agreement(&self) -> Digest {
+        Digest(self.agreement)
+    }
+
+    /// The step the round is bound to.
+    pub fn step(&self) -> u64 {
+        self.step
     }
 
     /// Asks for signatures: clients sign their keys and, before they help unmask, the list of survivors, and check those of the others
@@ -120,13 +134,14 @@ impl Params {
         }
         let mut own = Writer::new(Kind::State, &[0; 32], 0);
         self.write(&mut own);
-        Ok(hash(&[b"pmfcl secure aggregation 1", round.as_bytes(), &own.done()]))
+        Ok(hash(&[b"pmfcl secure aggregation 2", round.as_bytes(), &own.done()]))
     }
 
     pub(crate) fn write(&self, out: &mut Writer) {
         out.size(self.threshold).size(self.clients).size(self.features).size(self.targets);
         out.bytes(&[self.fixed.scale(), self.fixed.bound(), u8::from(self.signed)])
-            .bytes(&self.model.to_le_bytes());
+            .bytes(&self.agreement)
+            .bytes(&self.step.to_le_bytes());
     }
 
     pub(crate) fn read(from: &mut Reader<'_>) -> Result<Self> {
@@ -135,7 +150,7 @@ impl Params {
         let [scale, bound, signed] = from.array()?;
         let params = Self::new(threshold, clients, features, targets)?
             .fixed_point(FixedPoint::new(scale, bound)?)?
-            .model(from.word()?);
+            .of(Digest(from.array()?), from.word()?);
         match signed {
             0 => Ok(params),
             1 => Ok(params.signed()),
@@ -184,7 +199,8 @@ mod tests {
             Params::new(3, 4, 4, 1).unwrap(),
             Params::new(3, 5, 5, 1).unwrap(),
             Params::new(3, 5, 4, 2).unwrap(),
-            one.model(1),
+            one.of(Digest([1; 32]), 0),
+            one.of(Digest([0; 32]), 1),
             one.signed(),
             one.fixed_point(FixedPoint::new(59, 50).unwrap()).unwrap(),
             one.fixed_point(FixedPoint::new(60, 49).unwrap()).unwrap(),

@@ -11,7 +11,7 @@ use crate::keys::{SEALED, commitment, own_mask, pair_mask, public};
 use crate::mask::{Way, apply};
 use crate::params::Params;
 use crate::roster::{Member, Roster};
-use crate::sharing::{Bytes, Weights, scalar};
+use crate::sharing::{Answers, Shares, scalar};
 use crate::wire::{Kind, Reader, Tag, Writer};
 
 /// A server in one round: for each of the four rounds it collects one message a client, in any order, then gives what is sent next.
@@ -29,7 +29,7 @@ pub struct Server {
     sum: Vec<u128>,
     closed_inputs: bool,
     signatures: BTreeMap<u32, [u8; 64]>,
-    answers: BTreeMap<u32, BTreeMap<u32, Zeroizing<Bytes>>>,
+    answers: Answers,
 }
 
 /// What a client sent in round 1.
@@ -78,6 +78,26 @@ impl Server {
             signatures: BTreeMap::new(),
             answers: BTreeMap::new(),
         })
+    }
+
+    /// Whose message it says it is, for a transport that knows its clients to compare before the message is collected.
+    ///
+    /// # Errors
+    /// When it is no client's message of this round.
+    pub fn sender(&self, message: &[u8]) -> Result<String> {
+        if let Ok(member) = Member::from_bytes(&self.tag, &self.params, message) {
+            return Ok(member.name);
+        }
+        let roster = self.opened("to say whose message it is")?;
+        let kinds = [Kind::Shares, Kind::Masked, Kind::Confirmation, Kind::Answer];
+        let found = kinds.into_iter().find_map(|kind| {
+            let mut from = Reader::new(kind, &roster.session, message).ok()?;
+            from.next_place(None, roster.len()).ok()
+        });
+        match found {
+            Some(place) => Ok(roster.name(place).to_owned()),
+            None => Err(Error::OtherRound { what: "the message" }),
+        }
     }
 
     /// Round 0: takes a client's keys. Gives the name in them; that it is the sender's is for the transport to say.
@@ -315,34 +335,30 @@ impl Server {
     /// Cost: one mask for each survivor, and one for each pair of a survivor and a dropped client.
     ///
     /// # Errors
-    /// When fewer have answered than the threshold (more may then be collected), when shares do not fit together, or the sum is
-    /// outside what was agreed.
+    /// When fewer have answered than the threshold (more may then be collected), when no threshold of answers fits together, or the sum
+    /// is outside what was agreed.
     pub fn finish(&self) -> Result<Total> {
         let roster = self.opened("to finish")?;
         self.enough("answers", self.answers.len())?;
         let session = &roster.session;
-        let holders: Vec<u32> =
-            self.answers.keys().copied().take(self.params.threshold()).collect();
-        let weights = Weights::new(&holders);
-        let secret = |of: u32| {
-            let shares: Vec<&Bytes> = holders.iter().map(|h| &*self.answers[h][&of]).collect();
-            weights.secret(&shares)
-        };
+        let mut shares = Shares::new(&self.answers, self.params.threshold());
         let wrong = |place: u32| Error::Client {
             client: roster.name(place).to_owned(),
-            reason: "the shares of its secret do not fit together: it or one that answered sent wrong ones",
+            reason: "the shares of its secret do not fit together, whoever's answers are left out: it has dealt wrong ones, or too many \
+                     answers are wrong; start a round anew without it",
         };
         let mut sum = self.sum.clone();
         for place in &self.inputs {
-            let seed = secret(*place)
-                .filter(|seed| commitment(seed, session) == self.parcels[place].commitment)
+            let committed = &self.parcels[place].commitment;
+            let seed = shares
+                .secret(*place, |seed| commitment(seed, session) == *committed)
                 .ok_or_else(|| wrong(*place))?;
             apply(&own_mask(&seed, session), Way::Take, &mut sum);
         }
         for gone in self.dropped() {
-            let key = secret(gone)
-                .filter(|key| public(key) == roster.members[gone as usize].mask)
-                .ok_or_else(|| wrong(gone))?;
+            let shown = &roster.members[gone as usize].mask;
+            let key =
+                shares.secret(gone, |key| public(key) == *shown).ok_or_else(|| wrong(gone))?;
             for place in &self.inputs {
                 let theirs = &roster.members[*place as usize].mask;
                 let mask = pair_mask(&key, theirs, session, (gone, *place));

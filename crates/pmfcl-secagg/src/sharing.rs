@@ -4,8 +4,13 @@
 //! anew but Horner's rule and Lagrange's formula, and a cohort may be of any size. A secret is a random scalar (252 bits) and serves
 //! as a key through its bytes.
 
+use std::collections::BTreeMap;
+
 use curve25519_dalek::Scalar;
 use zeroize::{Zeroize, Zeroizing};
+
+/// Sets of answers that are tried for one secret: enough for any two wrong ones of ninety.
+const MOST_TRIED: usize = 4096;
 
 /// A share or a secret, as the bytes of a scalar below the field's order.
 pub(crate) type Bytes = [u8; 32];
@@ -65,6 +70,76 @@ impl Weights {
     }
 }
 
+/// Shares by who holds them, then by whose secret they are of.
+pub(crate) type Answers = BTreeMap<u32, BTreeMap<u32, Zeroizing<Bytes>>>;
+
+/// Secrets from shares of which some may be wrong.
+pub(crate) struct Shares<'a> {
+    answers: &'a Answers,
+    places: Vec<u32>,
+    threshold: usize,
+    /// The holders whose shares gave the last secret: who was right once is likely to be again.
+    trusted: Vec<u32>,
+    weights: Weights,
+}
+
+impl<'a> Shares<'a> {
+    /// At least a threshold of answers.
+    pub(crate) fn new(answers: &'a Answers, threshold: usize) -> Self {
+        let places: Vec<u32> = answers.keys().copied().collect();
+        let trusted = places[..threshold].to_vec();
+        let weights = Weights::new(&trusted);
+        Self { answers, places, threshold, trusted, weights }
+    }
+
+    /// The secret of a member that `is_right` knows, from the first set of holders that has it: one wrong share is left out, then
+    /// two, and so on.
+    pub(crate) fn secret(
+        &mut self,
+        of: u32,
+        is_right: impl Fn(&Bytes) -> bool,
+    ) -> Option<Zeroizing<Bytes>> {
+        let found = |holders: &[u32], weights: &Weights| {
+            let shares: Vec<&Bytes> = holders.iter().map(|h| &*self.answers[h][&of]).collect();
+            weights.secret(&shares).filter(|secret| is_right(secret))
+        };
+        if let Some(secret) = found(&self.trusted, &self.weights) {
+            return Some(secret);
+        }
+        let spare = self.places.len() - self.threshold;
+        let mut tried = 0;
+        for without in (1..=spare).flat_map(|count| combinations(self.places.len(), count)) {
+            tried += 1;
+            if tried > MOST_TRIED {
+                break;
+            }
+            let left = (0..self.places.len()).filter(|at| !without.contains(at));
+            let holders: Vec<u32> = left.take(self.threshold).map(|at| self.places[at]).collect();
+            let weights = Weights::new(&holders);
+            if let Some(secret) = found(&holders, &weights) {
+                (self.trusted, self.weights) = (holders, weights);
+                return Some(secret);
+            }
+        }
+        None
+    }
+}
+
+/// All sets of `count` numbers below `n`, in order.
+fn combinations(n: usize, count: usize) -> impl Iterator<Item = Vec<usize>> {
+    let mut next = (count <= n).then(|| (0..count).collect::<Vec<usize>>());
+    std::iter::from_fn(move || {
+        let set = next.take()?;
+        if let Some(at) = (0..count).rev().find(|at| set[*at] < n - count + at) {
+            let mut after = set.clone();
+            after[at] += 1;
+            (at + 1..count).for_each(|k| after[k] = after[k - 1] + 1);
+            next = Some(after);
+        }
+        Some(set)
+    })
+}
+
 /// A scalar in its only form.
 pub(crate) fn scalar(bytes: &Bytes) -> Option<Scalar> {
     Option::from(Scalar::from_canonical_bytes(*bytes))
@@ -107,6 +182,42 @@ mod tests {
                     assert_eq!(found == secret, set.len() >= t as usize, "{t} of {n}: {set:?}");
                 }
             }
+        }
+    }
+
+    #[test]
+    fn sets_of_numbers_are_all_there_once() {
+        for n in 0..7 {
+            for count in 0..=n {
+                let mut all: Vec<_> = combinations(n, count).collect();
+                let expected = (0..count).fold(1, |c, k| c * (n - k) / (k + 1));
+                assert_eq!(all.len(), expected, "{count} of {n}");
+                assert!(all.iter().all(|set| set.is_sorted_by(|a, b| a < b) && set.len() == count));
+                all.dedup();
+                assert_eq!(all.len(), expected);
+            }
+            assert_eq!(combinations(n, n + 1).count(), 0);
+        }
+    }
+
+    #[test]
+    fn as_many_wrong_shares_as_there_are_to_spare_cost_nothing() {
+        let (p, secret) = polynomial(4, 3);
+        for wrong in subsets(7).filter(|set| set.len() <= 3) {
+            let answers: Answers = (0..7)
+                .map(|place| {
+                    let mut share = p.share(place);
+                    if wrong.contains(&place) {
+                        *share = (scalar(&share).unwrap() + Scalar::ONE).to_bytes();
+                    }
+                    (place, BTreeMap::from([(9, share)]))
+                })
+                .collect();
+            let mut shares = Shares::new(&answers, 4);
+            let found = shares.secret(9, |bytes| *bytes == secret).expect("four are right");
+            assert_eq!(*found, secret, "{wrong:?}");
+            assert!(shares.trusted.iter().all(|place| !wrong.contains(place)));
+            assert!(shares.secret(9, |_| false).is_none());
         }
     }
 

@@ -10,7 +10,7 @@
 use crate::error::{Error, Result};
 
 const MAGIC: &[u8; 4] = b"PMFS";
-const VERSION: u16 = 1;
+const VERSION: u16 = 2;
 
 /// A hash all sides compute for themselves.
 pub(crate) type Tag = [u8; 32];

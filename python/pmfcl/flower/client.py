@@ -1,13 +1,13 @@
 """A client: the summary of its rows in answer to a message."""
 
 import contextlib
+import json
 import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from logging import WARNING
-from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -19,6 +19,7 @@ from pmfcl import _core
 from pmfcl._classifier import ContinualClassifier
 from pmfcl.federated import MOST_BYTES, Agreement
 
+from .journal import Journal
 from .records import AGREEMENT, ARRAYS, CONFIG, METRICS, PARAMETERS, PAYLOAD, log, packed
 
 # Where a client's secrets are between two messages of a round: on the node, which has the rows too.
@@ -27,15 +28,22 @@ STATE = "pmfcl-secure"
 
 @dataclass
 class Secure:
-    """What a client asks before it takes part in secure aggregation. It then answers in no other way.
+    """What a client asks before it takes part in secure aggregation. It then answers in no other way, and scores nothing.
 
     Parameters
     ----------
     least : int
         Fewest clients a sum must be over, and that must collude with the server to see another's summary.
+    share : float
+        Least share of a round's clients that must stay to its end.
+    rows_per_column : float
+        Fewest rows of a step for each column of the design: a sum over few rows shows them, whoever else is in it.
+    agreement : pmfcl.federated.Agreement or bytes, optional
+        The agreement this client was set up with, or its `identity`; it answers under no other. Without, the server chooses, and may
+        choose one under which the rows of other clients vanish.
     journal : path, optional
-        A file of the client's own in which it notes the steps it has given masked sums of; it does so once a step. Without, two runs
-        over the same step with other clients each show the server the difference.
+        A file of the client's own in which it notes the steps it has given masked sums of. A step is opened once, whatever agreement
+        the server names. Without, that holds for one run alone, and two runs with other clients show the server the difference.
     secret : bytes, optional
         32 random bytes to sign with; rounds are then signed, and a server that lies about who takes part gets nothing.
     known : dict, optional
@@ -43,26 +51,32 @@ class Secure:
     """
 
     least: int = 3
+    share: float = 0.5
+    rows_per_column: float = 2.0
+    agreement: Agreement | bytes | None = None
     journal: str | os.PathLike[str] | None = None
     secret: bytes | None = None
     known: dict[str, bytes] = field(default_factory=dict)
 
-    def noted(self, line: str) -> bool:
-        """Whether a step is in the journal."""
-        return (
-            self.journal is not None
-            and Path(self.journal).exists()
-            and line in Path(self.journal).read_text().split("\n")
-        )
+    def check(self, agreement: Agreement, threshold: int, clients: int) -> None:
+        """Refuses what this client was not set up for."""
+        own = self.agreement.identity if isinstance(self.agreement, Agreement) else self.agreement
+        if own is not None and bytes(own) != agreement.identity:
+            raise ValueError(
+                f"the server's agreement ({agreement.identity.hex()[:16]}) is not the one this client was set up with "
+                f"({bytes(own).hex()[:16]}): loss, basis or columns differ"
+            )
+        if threshold < self.least:
+            raise ValueError(f"a sum over {threshold} clients: this one asks for {self.least} at least")
+        if threshold < self.share * clients:
+            raise ValueError(f"{threshold} of {clients} clients must stay: this one asks for a share of {self.share}")
 
-    def note(self, line: str) -> None:
-        """Writes a step down before anything of it is sent."""
-        if self.journal is None:
-            return
-        with Path(self.journal).open("a") as journal:
-            journal.write(f"{line}\n")
-            journal.flush()
-            os.fsync(journal.fileno())
+    def check_rows(self, agreement: Agreement, count: int) -> None:
+        """Refuses too few rows for so many columns."""
+        if count < self.rows_per_column * agreement.width:
+            raise ValueError(
+                f"{count} rows for {agreement.width} columns: this client asks for {self.rows_per_column:g} rows per column"
+            )
 
     def identity(self) -> dict[str, Any]:
         """What signs, for the core."""
@@ -105,7 +119,7 @@ def client_app(
     least_samples : int
         Steps of fewer rows are not sent: a summary of few rows shows them.
     secure : Secure, optional
-        Answers with masked sums of products alone, for `SecureStrategy`.
+        Answers with masked sums of products alone, for `SecureStrategy`; scores on `test` rows are then refused.
     """
     app = ClientApp()
     named = name or client_name
@@ -134,12 +148,15 @@ def client_app(
         """One message of a round of secure aggregation."""
         arrays, config = message.content[ARRAYS], message.content[CONFIG]
         agreement, step, turn = Agreement.from_bytes(arrays[AGREEMENT].data), config["step"], config["secure"]
-        line = f"{agreement.fingerprint:016x} {step}"
+        kept = json.loads(context.state[STATE]["journal"]) if STATE in context.state else {}
+        journal = Journal(secure.journal, kept)
         if turn == "keys":
-            if config["threshold"] < secure.least:
-                raise ValueError(f"a sum over {config['threshold']} clients: this one asks for {secure.least} at least")
-            if secure.noted(line) or enough(context, step) is None:
+            secure.check(agreement, config["threshold"], config["clients"])
+            rows = None if journal.is_answered(step) else enough(context, step)
+            if rows is None:
                 return Message(RecordDict({ARRAYS: ArrayRecord()}), reply_to=message)
+            secure.check_rows(agreement, len(rows[1]))
+            journal.join(step, config["round"])
             own = _core.SecAggClient(
                 config["round"],
                 named(context),
@@ -147,28 +164,38 @@ def client_app(
                 clients=config["clients"],
                 width=agreement.width,
                 targets=agreement.n_targets,
-                model=agreement.fingerprint,
+                agreement=agreement.identity,
+                step=step,
                 **secure.identity(),
             )
             sent = own.advertise()
         else:
             own = _core.SecAggClient.from_bytes(context.state[STATE]["own"], **secure.identity())
             given = arrays[PAYLOAD].data
+            if (agreement.identity, step) != (own.agreement, own.step):
+                raise ValueError(
+                    f"the server asks for step {step} under agreement {agreement.identity.hex()[:16]}, and began this round with step "
+                    f"{own.step} under {own.agreement.hex()[:16]}: within a round neither changes"
+                )
             if turn == "shares":
                 sent = own.share(given)
             elif turn == "masked":
-                secure.note(line)
-                rows = load(context, step)
+                rows = load(context, own.step)
                 if rows is None:
-                    raise ValueError(f"the rows of step {step} are gone since the round began")
-                sent = own.masked(given, agreement.summary(*rows))
+                    raise ValueError(f"the rows of step {own.step} are gone since the round began")
+                secure.check_rows(agreement, len(rows[1]))
+                summary = agreement.summary(*rows)
+                journal.send(own.step, own.round, own.threshold, own.members)
+                sent = own.masked(given, summary, agreement=agreement.identity, step=step)
             elif turn == "confirm":
                 sent = own.confirm(given)
             elif turn == "unmask":
+                name = own.round
                 sent = own.unmask(given)
+                journal.answer(own.step, name)
             else:
                 raise ValueError(f"there is no turn {turn!r} in a round of secure aggregation")
-        context.state[STATE] = ConfigRecord({"own": own.to_bytes()})
+        context.state[STATE] = ConfigRecord({"own": own.to_bytes(), "journal": json.dumps(journal.kept)})
         return Message(RecordDict({ARRAYS: ArrayRecord({PAYLOAD: packed(sent)})}), reply_to=message)
 
     def answer(message: Any, context: Any) -> Message:
@@ -205,6 +232,9 @@ def client_app(
 
     @app.evaluate()  # type: ignore[untyped-decorator]
     def evaluate(message: Any, context: Any) -> Message:
+        if secure is not None:
+            # Mean squared errors at parameters of the server's choice are XᵀX and Xᵀy of the test rows.
+            raise ValueError("the server asks for scores, and this client gives masked sums alone")
         arrays, step = message.content[ARRAYS], message.content[CONFIG]["step"]
         rows = None if test is None else test(context, step)
         metrics: dict[str, int | float] = {"num-examples": 0}

@@ -17,7 +17,8 @@ def packed(data: bytes) -> Array:
     return Array(dtype="uint8", shape=(len(data),), stype="pmfcl", data=bytes(data))
 
 
-def uploads(reply: Any) -> list[bytes]:
-    """The updates in a reply, whatever else a node has put there."""
+def uploads(reply: Any, most: int) -> tuple[list[bytes], int]:
+    """The updates in a reply, whatever else a node has put there: the first `most` of them, and how many more there are."""
     record = reply.content.get(ARRAYS)
-    return [array.data for array in record.values()] if isinstance(record, ArrayRecord) else []
+    found = list(record.values()) if isinstance(record, ArrayRecord) else []
+    return [array.data for array in found[:most]], len(found) - len(found[:most])

@@ -27,7 +27,7 @@ class SecureStrategy(PmfStrategy):
 
     Parameters
     ----------
-    agreement, path, min_nodes, wait, evaluate, rules : as for `PmfStrategy`.
+    agreement, path, min_nodes, wait, rules : as for `PmfStrategy`. Scores are not asked for: they would show rows.
     share : float
         Share of the clients that must stay to the end, above one half.
     exchange : float
@@ -50,11 +50,17 @@ class SecureStrategy(PmfStrategy):
         min_nodes: int = 3,
         **options: Any,
     ) -> None:
+        if options.pop("evaluate", False):
+            raise ValueError(
+                "evaluate: scores at parameters of the server's choice show the rows they are of, so clients of masked sums give none; "
+                "score the model on rows of the server's own"
+            )
         super().__init__(agreement, path, min_nodes=min_nodes, **options)
         if not 0.5 < share <= 1.0:
             raise ValueError(f"share is {share}: it must be above one half and at most 1")
         self.share, self.exchange, self.cohort, self.signed = share, exchange, cohort, signed
         self._round: _core.SecAggServer | None = None
+        self._members: dict[int, str] = {}
 
     def configure_train(self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Any) -> list[Message]:
         """Runs a round up to its last exchange, whose messages it returns."""
@@ -71,26 +77,27 @@ class SecureStrategy(PmfStrategy):
             clients=len(nodes),
             width=self.agreement.width,
             targets=self.agreement.n_targets,
-            model=self.agreement.fingerprint,
+            agreement=self.agreement.identity,
+            step=step,
             signed=self.signed,
         )
-        exchange = _Exchange(grid, arrays[AGREEMENT], told, server_round, self.exchange)
+        exchange = _Exchange(grid, server, arrays[AGREEMENT], told, server_round, self.exchange)
         log(INFO, "step %d: a sum over %d nodes, of which %d must stay", step, len(nodes), threshold)
         try:
-            members = exchange("keys", dict.fromkeys(nodes, b""), server.collect_keys)
+            members = exchange("keys", dict.fromkeys(nodes, b""), "keys")
             roster = server.roster()
-            members = exchange("shares", dict.fromkeys(members.values(), roster), server.collect_shares)
+            members = exchange("shares", dict.fromkeys(members.values(), roster), "shares")
             inboxes = {node: server.inbox(client) for client, node in members.items()}
-            members = exchange("masked", inboxes, server.collect_masked)
+            members = exchange("masked", inboxes, "masked")
             survivors = server.survivors()
             if self.signed:
                 told_all = dict.fromkeys(members.values(), survivors)
-                members = exchange("confirm", told_all, server.collect_confirmation)
+                members = exchange("confirm", told_all, "confirmation")
                 survivors = server.confirmations()
         except ValueError as failed:
             log(WARNING, "step %d is left out: %s", step, failed)
             return []
-        self._round = server
+        self._round, self._members = server, exchange.members
         return exchange.messages("unmask", dict.fromkeys(members.values(), survivors))
 
     def aggregate_train(
@@ -100,7 +107,7 @@ class SecureStrategy(PmfStrategy):
         server, step = self._round, self.step(server_round)
         if server is None:
             return None, None
-        _collect(replies, server.collect_answer)
+        _collect(replies, server, "answer", self._members)
         try:
             summary, clients = server.finish()
             receipt = self.server.accept(self.agreement.update(self.cohort, step, summary))
@@ -115,7 +122,10 @@ class SecureStrategy(PmfStrategy):
 class _Exchange:
     """Messages to nodes and what they answer, in one round."""
 
-    def __init__(self, grid: Any, agreement: Any, told: dict[str, Any], server_round: int, timeout: float) -> None:
+    def __init__(
+        self, grid: Any, server: _core.SecAggServer, agreement: Any, told: dict[str, Any], server_round: int, timeout: float
+    ) -> None:
+        self.server = server
         self.grid, self.agreement, self.told, self.group, self.timeout = (
             grid,
             agreement,
@@ -123,6 +133,7 @@ class _Exchange:
             str(server_round),
             timeout,
         )
+        self.members: dict[int, str] = {}  # the client of each node, from its keys on
 
     def messages(self, turn: str, payloads: dict[int, bytes]) -> list[Message]:
         """One for each node."""
@@ -133,21 +144,33 @@ class _Exchange:
             messages.append(Message(content, node, MessageType.TRAIN, group_id=self.group))
         return messages
 
-    def __call__(self, turn: str, payloads: dict[int, bytes], collect: Callable[[bytes], str]) -> dict[str, int]:
+    def __call__(self, turn: str, payloads: dict[int, bytes], what: str) -> dict[str, int]:
         """Sends, and gives the answers to the round; the node of each client that has answered well."""
-        return _collect(self.grid.send_and_receive(self.messages(turn, payloads), timeout=self.timeout), collect)
+        replies = self.grid.send_and_receive(self.messages(turn, payloads), timeout=self.timeout)
+        return _collect(replies, self.server, what, self.members)
 
 
-def _collect(replies: Iterable[Any], collect: Callable[[bytes], str]) -> dict[str, int]:
+def _collect(
+    replies: Iterable[Any], server: _core.SecAggServer, what: str, members_by_node: dict[int, str]
+) -> dict[str, int]:
+    """Gives one answer of each node to the round, and notes whose it is: a node is one client, from its keys to its last answer."""
     members = {}
     for reply in replies:
         node = reply.metadata.src_node_id
         if reply.has_error():
             log(WARNING, "node %d failed (code %s): %s", node, reply.error.code, reply.error.reason)
             continue
-        for answer in uploads(reply):
+        answers, more = uploads(reply, 1)
+        if more:
+            log(WARNING, "node %d sent %d answers; only the first counts", node, more + 1)
+        for answer in answers:
             try:
-                members[collect(answer)] = node
+                client = server.sender(answer)
+                if members_by_node.setdefault(node, client) != client:
+                    raise ValueError(f"it answers for client `{client}`, and is client `{members_by_node[node]}`")
+                getattr(server, f"collect_{what}")(answer)
             except ValueError as refused:
-                log(WARNING, "node %d: %s", node, refused)
+                log(WARNING, "node %d: %s", node, str(refused))
+                continue
+            members[client] = node
     return members

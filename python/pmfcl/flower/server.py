@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from logging import INFO, WARNING
 from os import PathLike
 from typing import Any
@@ -11,7 +11,7 @@ from flwr.app import ArrayRecord, ConfigRecord, Message, MessageType, MetricReco
 from flwr.serverapp import ServerApp
 from flwr.serverapp.strategy import Strategy
 
-from pmfcl.federated import Agreement, Refused, Server
+from pmfcl.federated import MOST_BYTES, Agreement, Receipt, Refused, Server
 
 from .records import AGREEMENT, ARRAYS, CONFIG, METRICS, PARAMETERS, log, packed, uploads
 
@@ -30,7 +30,11 @@ class PmfStrategy(Strategy):  # type: ignore[misc]  # of a package that need not
         Seconds to wait for them; then the step begins with those there are. Also for their names, after a restart.
     evaluate : bool
         Whether clients score the new model on rows of their own after each step.
-    rules : as for `pmfcl.federated.Server`: least_samples, most_samples, most_bytes, clients, most_share.
+    nodes : dict of int to str, optional
+        The client of each node id. Nodes that are not in it are not listened to. By default a client belongs to the node it first
+        sent from, which is kept in the model file; its name can pass to another node only once that one is gone.
+    rules : as for `pmfcl.federated.Server`: least_samples, most_samples, most_bytes, clients, most_share, largest_feature, …
+        `most_bytes` is also the most a node may send in one message.
     """
 
     def __init__(
@@ -41,13 +45,17 @@ class PmfStrategy(Strategy):  # type: ignore[misc]  # of a package that need not
         min_nodes: int = 1,
         wait: float = 60.0,
         evaluate: bool = False,
+        nodes: Mapping[int, str] | None = None,
         **rules: Any,
     ) -> None:
+        self.most_bytes = int(rules.get("most_bytes", MOST_BYTES))
         self.agreement, self.min_nodes, self.wait, self.evaluate = agreement, min_nodes, wait, evaluate
         self.server = Server(agreement, path, **rules)
         self.path = path
         self.first_step = 1 + max((held.step for held in self.server.held()), default=-1)
         self._names: dict[int, str] = {}  # nodes that have told their client's name in this run
+        self._nodes_by_client = None if nodes is None else {str(client): int(node) for node, client in nodes.items()}
+        self._here: set[int] = set()  # nodes that are there in this round
 
     def arrays(self) -> ArrayRecord:
         """What the first round sends: the agreement, and the parameters where there are any."""
@@ -71,6 +79,7 @@ class PmfStrategy(Strategy):  # type: ignore[misc]  # of a package that need not
     def configure_train(self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Any) -> list[Message]:
         """A message to every node there is: the step, and which steps of its client the server has."""
         step, nodes, messages = self.step(server_round), self._nodes(grid), []
+        self._here = set(nodes)
         held = self._held(grid, nodes)
         for node in nodes:
             told = {**config, "step": step}
@@ -121,13 +130,21 @@ class PmfStrategy(Strategy):  # type: ignore[misc]  # of a package that need not
                 counts["failed"] += 1
                 log(WARNING, "node %d failed (code %s): %s", node, reply.error.code, reply.error.reason)
                 continue
-            for upload in uploads(reply):
+            taken, more = uploads(reply, self.step(server_round) + 1)
+            counts["refused"] += more
+            if more:
+                log(WARNING, "node %d sent more than one upload per step: %d are not looked at", node, more)
+            left = self.most_bytes
+            for upload in taken:
                 counts["bytes-up"] += len(upload)
+                left -= len(upload)
                 try:
-                    receipt = self.server.accept(upload)
+                    if left < 0:
+                        raise Refused(f"it has sent more than {self.most_bytes} bytes in this round")
+                    receipt = self._accept(node, upload, self.step(server_round))
                 except Refused as refused:
                     counts["refused"] += 1
-                    log(WARNING, "node %d: %s", node, refused)
+                    log(WARNING, "node %d: %s", node, str(refused))
                     continue
                 counts["accepted" if receipt.new else "known"] += 1
                 self._names[node] = receipt.client
@@ -140,6 +157,27 @@ class PmfStrategy(Strategy):  # type: ignore[misc]  # of a package that need not
         samples = sum(line.samples for line in self.server.held())
         facts = {"step": self.step(server_round), "clients": len(clients), "samples": samples}
         return self.arrays(), MetricRecord({**facts, **counts})
+
+    def _accept(self, node: int, upload: bytes, step: int) -> Receipt:
+        """Files an upload in the name of the node's own client, and of no other."""
+        if self._nodes_by_client is not None:
+            owner = next((client for client, own in self._nodes_by_client.items() if own == node), None)
+            if owner is None:
+                raise Refused("it is not among the nodes of this federation")
+            return self.server.accept(upload, sender=owner, last_step=step)
+        pinned = self.server.nodes
+        owner = next((client for client, own in pinned.items() if own == node), None)
+        if owner is not None:
+            return self.server.accept(upload, sender=owner, last_step=step)
+        named = self.server.client_of(upload)
+        before = pinned.get(named)
+        if before is not None and before in self._here:
+            raise Refused(f"client `{named}` belongs to node {before}, which is there")
+        receipt = self.server.accept(upload, last_step=step)
+        if before is not None:
+            log(WARNING, "client `%s` was node %d, which is gone, and is node %d now", named, before, node)
+        self.server.nodes = {**pinned, named: node}
+        return receipt
 
     def configure_evaluate(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Any

@@ -2,6 +2,8 @@
 
 #![expect(unreachable_pub, reason = "the modules belong to another package as well")]
 
+#[path = "../../../../fuzz/src/agreement.rs"]
+mod agreement;
 #[path = "../../../../fuzz/src/crc.rs"]
 mod crc;
 #[path = "../../../../fuzz/src/model.rs"]
@@ -19,4 +21,9 @@ fn models() {
 #[test]
 fn values() {
     replay("values", model::values);
+}
+
+#[test]
+fn agreements() {
+    replay("agreement", agreement::run);
 }

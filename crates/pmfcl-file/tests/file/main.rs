@@ -2,9 +2,14 @@
 
 mod corpora;
 mod cost;
+mod faults;
 mod file;
 mod layout_1;
+#[cfg(feature = "private")]
+mod ledger;
+mod limits;
 mod register;
 mod retry;
 mod settings;
+mod stateful;
 mod verify;

@@ -1,6 +1,6 @@
 //! Any bytes may come: they are read or refused, never a panic, and what is read is what was written.
 
-use crate::support::{Gone, agreement, client, clients, name, sent, shared, tables};
+use crate::support::{Gone, Masks as _, agreement, client, clients, name, sent, shared, tables};
 use pmfcl::summary::Products;
 use pmfcl_oracle::Draw;
 use pmfcl_secagg::{Client, Params, Server};
@@ -43,7 +43,7 @@ fn readers() -> Vec<(&'static str, Vec<u8>, Read)> {
         }
         if stage == 2 {
             let inbox = server.inbox(&name(0)).unwrap();
-            let input = all[0].masked(&inbox, &inputs[0]).unwrap();
+            let input = all[0].mask(&inbox, &inputs[0]).unwrap();
             return (all, server, vec![input]);
         }
         sent(&mut server, &mut all, &inputs, &at).unwrap();
@@ -96,7 +96,7 @@ fn readers() -> Vec<(&'static str, Vec<u8>, Read)> {
                     yy: vec![1.0],
                     y: vec![1.0],
                 };
-                c.masked(b, &products).is_ok()
+                c.mask(b, &products).is_ok()
             }),
         ),
         ("masked", masked, to_server(2, |s, b| s.collect_masked(b).is_ok())),

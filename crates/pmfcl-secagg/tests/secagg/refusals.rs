@@ -1,6 +1,6 @@
 //! What a server does not learn, and what clients and server refuse.
 
-use crate::support::{Gone, agreement, client, clients, name, sent, shared, tables};
+use crate::support::{Gone, Masks as _, agreement, client, clients, name, sent, shared, tables};
 use pmfcl::summary::Products;
 use pmfcl_secagg::{Client, Error, Params, Server};
 
@@ -65,7 +65,7 @@ fn a_masked_input_alone_is_uniform() {
     let sent: Vec<Vec<u8>> = all
         .iter_mut()
         .enumerate()
-        .map(|(i, c)| c.masked(&server.inbox(&name(i)).unwrap(), &nothing).unwrap())
+        .map(|(i, c)| c.mask(&server.inbox(&name(i)).unwrap(), &nothing).unwrap())
         .collect();
     let body = |bytes: &[u8]| bytes[HEADER + 8..].to_vec();
     let mut looks = sent.iter().map(|bytes| body(bytes)).collect::<Vec<_>>();
@@ -182,30 +182,30 @@ fn letters_changed_swapped_or_replayed_are_refused() {
     for at in letter(1) {
         let mut changed = inbox.clone();
         changed[at] ^= 1;
-        is_refused(all[0].masked(&changed, &inputs[0]), "`client 02`: its letter");
+        is_refused(all[0].mask(&changed, &inputs[0]), "`client 02`: its letter");
     }
     // Two letters to the same client under each other's name.
     let mut swapped = inbox.clone();
     let (first, second) = (inbox[letter(0)].to_vec(), inbox[letter(1)].to_vec());
     swapped[letter(0)].copy_from_slice(&second);
     swapped[letter(1)].copy_from_slice(&first);
-    is_refused(all[0].masked(&swapped, &inputs[0]), "`client 01`: its letter");
+    is_refused(all[0].mask(&swapped, &inputs[0]), "`client 01`: its letter");
     // A letter of the same sender to someone else.
     let mut astray = inbox.clone();
     astray[letter(1)].copy_from_slice(&server.inbox(&name(1)).unwrap()[letter(1)]);
-    is_refused(all[0].masked(&astray, &inputs[0]), "`client 02`: its letter");
-    is_refused(all[0].masked(&server.inbox(&name(1)).unwrap(), &inputs[0]), "another client's");
+    is_refused(all[0].mask(&astray, &inputs[0]), "`client 02`: its letter");
+    is_refused(all[0].mask(&server.inbox(&name(1)).unwrap(), &inputs[0]), "another client's");
     // A letter of another round between the same clients, the rest as it should be.
     let mut before = clients(4, params, 26);
     let mut old = shared(params, &mut before, &[Gone::Never; 4]).unwrap();
     let old = old.inbox(&name(0)).unwrap();
     let mut replayed = inbox.clone();
     replayed[letter(2)].copy_from_slice(&old[letter(2)]);
-    is_refused(all[0].masked(&replayed, &inputs[0]), "`client 03`: its letter");
-    is_refused(all[0].masked(&old, &inputs[0]), "another round");
+    is_refused(all[0].mask(&replayed, &inputs[0]), "`client 03`: its letter");
+    is_refused(all[0].mask(&old, &inputs[0]), "another round");
     // The honest one still does, once.
-    all[0].masked(&inbox, &inputs[0]).unwrap();
-    is_refused(all[0].masked(&inbox, &inputs[1]), "has sent its input");
+    all[0].mask(&inbox, &inputs[0]).unwrap();
+    is_refused(all[0].mask(&inbox, &inputs[1]), "has sent its input");
 }
 
 #[test]
@@ -231,7 +231,7 @@ fn small_cohorts_are_refused_by_clients_whatever_the_server_says() {
     let inbox = server.inbox(&name(0)).unwrap();
     let mut short = inbox[..HEADER + 8 + 84].to_vec();
     short[HEADER + 4] = 1;
-    is_refused(all[0].masked(&short, &inputs(1)[0]), "nothing is revealed");
+    is_refused(all[0].mask(&short, &inputs(1)[0]), "nothing is revealed");
 }
 
 #[test]
@@ -296,7 +296,7 @@ fn rosters_no_honest_server_sends_are_refused() {
 }
 
 #[test]
-fn wrong_shares_are_found_and_no_sum_is_given() {
+fn a_wrong_share_is_found_and_costs_a_share_not_the_round() {
     let (mut all, mut server, honest) = before_answers();
     for (i, client) in all.iter_mut().enumerate().take(3) {
         let mut answer = client.unmask(&honest).unwrap();
@@ -305,7 +305,12 @@ fn wrong_shares_are_found_and_no_sum_is_given() {
         }
         server.collect_answer(&answer).unwrap();
     }
+    // Three answers, of which three are needed: no sum is given.
     is_refused(server.finish(), "do not fit together");
+    server.collect_answer(&all[3].unmask(&honest).unwrap()).unwrap();
+    let total = server.finish().unwrap();
+    let honest: Vec<f64> = inputs(5).iter().take(4).map(|p| p.n).collect();
+    assert_eq!(total.products.n, honest.iter().sum::<f64>());
 }
 
 #[test]
@@ -315,7 +320,7 @@ fn a_changed_input_does_not_pass_as_a_sum() {
     let mut server = shared(params, &mut all, &[Gone::Never; 3]).unwrap();
     let inputs = inputs(3);
     for (i, c) in all.iter_mut().enumerate() {
-        let mut input = c.masked(&server.inbox(&name(i)).unwrap(), &inputs[i]).unwrap();
+        let mut input = c.mask(&server.inbox(&name(i)).unwrap(), &inputs[i]).unwrap();
         if i == 1 {
             let at = HEADER + 8 + 15;
             input[at] ^= 0x40; // the top of the number of samples
@@ -336,7 +341,7 @@ fn a_late_input_is_refused_and_stays_hidden() {
     let mut server = shared(params, &mut all, &[Gone::Never; 4]).unwrap();
     let inputs = inputs(4);
     let sent: Vec<Vec<u8>> = (0..4)
-        .map(|i| all[i].masked(&server.inbox(&name(i)).unwrap(), &inputs[i]).unwrap())
+        .map(|i| all[i].mask(&server.inbox(&name(i)).unwrap(), &inputs[i]).unwrap())
         .collect();
     for input in &sent[..3] {
         server.collect_masked(input).unwrap();

@@ -1,6 +1,6 @@
 //! Whole rounds: the model from secure sums is that of the rows pooled, whoever drops out when.
 
-use crate::support::{Gone, Table, agreement, name, round, tables};
+use crate::support::{Gone, Masks as _, Table, agreement, name, round, tables};
 use pmfcl::federated::{Receipt, Rules, Server, Update};
 use pmfcl::problem::Agreement;
 use pmfcl::summary::Products;
@@ -12,11 +12,6 @@ const D: usize = 5;
 
 fn products(agreement: &Agreement, tables: &[Table]) -> Vec<Products> {
     tables.iter().map(|t| t.summary(agreement).products()).collect()
-}
-
-/// The number that binds a round to an agreement.
-fn number_of(agreement: &Agreement) -> u64 {
-    agreement.digest().0[..8].iter().fold(0, |number, byte| number << 8 | u64::from(*byte))
 }
 
 /// Values, or scores of classes.
@@ -63,7 +58,7 @@ fn the_model_is_that_of_pooled_rows_whoever_drops_out_when() {
     let agreement = agreement(D);
     let tables = tables(7, D, 3);
     let inputs = products(&agreement, &tables);
-    let params = Params::new(4, 7, D + 1, 1).unwrap().model(number_of(&agreement));
+    let params = Params::new(4, 7, D + 1, 1).unwrap().of(agreement.digest(), 0);
     let all = [Never; 7];
     let with = |changes: &[(usize, Gone)]| {
         let mut gone = all;
@@ -199,9 +194,9 @@ fn a_number_out_of_range_stops_the_client_not_the_round() {
     let mut server = crate::support::shared(params, &mut all, &[Gone::Never; 4]).unwrap();
     inputs[1].xx[3] = 2e6;
     let inbox = server.inbox(&name(1)).unwrap();
-    let error = all[1].masked(&inbox, &inputs[1]).unwrap_err().to_string();
+    let error = all[1].mask(&inbox, &inputs[1]).unwrap_err().to_string();
     assert!(error.contains("columns 0 and 3") && error.contains("rescale"), "{error}");
     // Put right, it may still send.
     inputs[1].xx[3] = 2.0;
-    all[1].masked(&inbox, &inputs[1]).unwrap();
+    all[1].mask(&inbox, &inputs[1]).unwrap();
 }

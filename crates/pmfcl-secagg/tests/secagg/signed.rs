@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::support::{Gone, agreement, name, round, sent, tables};
+use crate::support::{Gone, Masks as _, agreement, name, round, sent, tables};
 use chacha20::ChaCha20Rng;
 use chacha20::rand_core::SeedableRng;
 use pmfcl::summary::Products;
@@ -65,7 +65,7 @@ fn before_signatures() -> (Vec<Client>, Server, Vec<u8>) {
     let inputs = inputs();
     for (i, c) in all.iter_mut().enumerate().take(4) {
         let inbox = server.inbox(&name(i)).unwrap();
-        server.collect_masked(&c.masked(&inbox, &inputs[i]).unwrap()).unwrap();
+        server.collect_masked(&c.mask(&inbox, &inputs[i]).unwrap()).unwrap();
         moved(c, i);
     }
     let list = server.survivors().unwrap();

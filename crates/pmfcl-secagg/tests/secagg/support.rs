@@ -8,7 +8,7 @@ use pmfcl::problem::{Agreement, Problem};
 use pmfcl::summary::Products;
 use pmfcl::{Design, Ridge, Rows, Settings, Summary, TaskRows};
 use pmfcl_oracle::Draw;
-use pmfcl_secagg::{Client, Params, Result, Server, Total};
+use pmfcl_secagg::{Client, Input, Params, Result, Server, Total};
 
 /// Raw rows of a client.
 #[derive(Debug, Clone, Default)]
@@ -114,7 +114,7 @@ pub fn sent(
     gone: &[Gone],
 ) -> Result<()> {
     for (i, client) in all.iter_mut().enumerate().filter(|(i, _)| gone[*i] > Gone::AfterShares) {
-        let input = client.masked(&server.inbox(&name(i))?, &inputs[i])?;
+        let input = client.mask(&server.inbox(&name(i))?, &inputs[i])?;
         moved(client);
         if gone[i] > Gone::InputLost {
             server.collect_masked(&input)?;
@@ -134,4 +134,16 @@ pub fn round(params: Params, inputs: &[Products], gone: &[Gone], seed: u64) -> R
         moved(client);
     }
     server.finish()
+}
+
+/// Masks sums as those of the agreement and step the client's keys are for.
+pub trait Masks {
+    fn mask(&mut self, inbox: &[u8], products: &Products) -> Result<Vec<u8>>;
+}
+
+impl Masks for Client {
+    fn mask(&mut self, inbox: &[u8], products: &Products) -> Result<Vec<u8>> {
+        let (agreement, step) = (self.params().agreement(), self.params().step());
+        self.masked(inbox, &Input { agreement, step, products })
+    }
 }

@@ -9,12 +9,24 @@ use crate::rows::Rows;
 pub struct Design {
     map: Map,
     intercept: bool,
+    clip: Option<f64>,
 }
 
 impl Design {
     /// A design of a fixed basis map and, where `intercept`, a leading column of ones.
     pub fn new(map: Map, intercept: bool) -> Self {
-        Self { map, intercept }
+        Self { map, intercept, clip: None }
+    }
+
+    /// The same with features scaled down where they are longer than `clip`.
+    #[must_use]
+    pub fn with_clip(self, clip: Option<f64>) -> Self {
+        Self { clip, ..self }
+    }
+
+    /// The longest features of a row, where they are bounded.
+    pub fn clip(&self) -> Option<f64> {
+        self.clip
     }
 
     /// The inputs as they are and, where `intercept`, a leading column of ones.
@@ -50,6 +62,7 @@ impl Design {
         self.map.is_identity()
             && wider.map.is_identity()
             && self.intercept == wider.intercept
+            && self.clip == wider.clip
             && self.inputs() <= wider.inputs()
     }
 
@@ -72,11 +85,34 @@ impl Design {
             return Ok(self.clone());
         }
         let map = super::Basis::default().fix(&[], self.inputs() + count)?;
-        Ok(Self::new(map, self.intercept))
+        Ok(Self::new(map, self.intercept).with_clip(self.clip))
     }
 
     /// Writes the design rows of `x[from..]` into `out`, `stride` apart.
     pub(crate) fn write(
+        &self,
+        x: &Rows<'_>,
+        from: usize,
+        out: &mut [f64],
+        stride: usize,
+        scale: Option<&[f64]>,
+    ) -> Result<(), BasisError> {
+        let Some(clip) = self.clip else {
+            return self.write_unclipped(x, from, out, stride, scale);
+        };
+        self.write_unclipped(x, from, out, stride, None)?;
+        let (offset, width) = (usize::from(self.intercept), self.width());
+        for (i, row) in out.chunks_exact_mut(stride).enumerate() {
+            clip_row(&mut row[offset..width], clip);
+            if let Some(scale) = scale {
+                row[..width].iter_mut().for_each(|v| *v *= scale[i]);
+            }
+        }
+        Ok(())
+    }
+
+    /// The same without the clip.
+    pub(crate) fn write_unclipped(
         &self,
         x: &Rows<'_>,
         from: usize,
@@ -113,6 +149,19 @@ impl Design {
             }
         }
         Ok(())
+    }
+}
+
+/// Scales features down to a norm of `clip`; those that are not finite are left for the checks after.
+fn clip_row(row: &mut [f64], clip: f64) {
+    let largest = row.iter().fold(0.0, |a: f64, v| a.max(v.abs()));
+    if !(largest > 0.0 && largest.is_finite()) {
+        return;
+    }
+    // Relative to the largest, so that nothing overflows.
+    let root = row.iter().map(|v| (v / largest) * (v / largest)).sum::<f64>().sqrt();
+    if largest * root > clip {
+        row.iter_mut().for_each(|v| *v = (*v / largest) * (clip / root));
     }
 }
 

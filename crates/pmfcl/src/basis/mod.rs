@@ -152,8 +152,19 @@ impl Basis {
         }
     }
 
+    /// How many random weights a map on `d` inputs draws, which no file holds: a short spec can ask for many.
+    pub fn weights(&self, d: usize) -> usize {
+        match &self.0 {
+            Kind::Rbf { count, .. }
+            | Kind::Rff { count, .. }
+            | Kind::Relu { count, .. }
+            | Kind::Ntk { count, .. } => d.saturating_mul(*count),
+            _ => 0,
+        }
+    }
+
     /// Number of columns on `d` inputs, if not far too many.
-    fn columns(&self, d: usize) -> Option<usize> {
+    pub fn columns(&self, d: usize) -> Option<usize> {
         match &self.0 {
             Kind::Linear | Kind::Log | Kind::Exp | Kind::Power { .. } => Some(d),
             Kind::Polynomial { degree, interactions: true } => polynomial::width(d, *degree),

@@ -36,5 +36,5 @@ pub use broadcast::Broadcast;
 pub use calibration::{CalibrationAnswer, CalibrationRequest};
 pub use refused::Refused;
 pub use rules::Rules;
-pub use server::{ClientStep, Receipt, Server};
+pub use server::{ClientStep, Receipt, Sender, Server};
 pub use update::Update;

@@ -40,6 +40,39 @@ pub enum Refused {
         /// Digest of the server's.
         ours: Digest,
     },
+    /// Sent by somebody else than the client it is of.
+    #[error(
+        "the sender is client `{sender}` and cannot send for client `{client}`: an upload is taken from the client it is of"
+    )]
+    OtherSender {
+        /// The client in the update.
+        client: String,
+        /// Who sent it.
+        sender: String,
+    },
+    /// A step that has not come yet.
+    #[error("client `{client}` sent step {step}, and step {last} is the last that was asked for")]
+    NotAsked {
+        /// The client.
+        client: String,
+        /// The step.
+        step: u64,
+        /// The last step so far.
+        last: u64,
+    },
+    /// The register is full.
+    #[error(
+        "client `{client}` sent an update to a full register ({held} updates of {bytes} bytes are held; \
+         Rules::most_updates and Rules::most_total_bytes say how many may be)"
+    )]
+    Full {
+        /// The client.
+        client: String,
+        /// Updates held.
+        held: usize,
+        /// Their bytes.
+        bytes: u64,
+    },
     /// Another update is filed under the same client and step.
     #[error(
         "client `{client}` has sent another update for step {step} already: remove that one first, or use the next step"
@@ -81,6 +114,9 @@ impl Refused {
             Self::TooLarge { .. } | Self::Bytes { .. } => None,
             Self::Stranger { client }
             | Self::WrongModel { client, .. }
+            | Self::OtherSender { client, .. }
+            | Self::NotAsked { client, .. }
+            | Self::Full { client, .. }
             | Self::Replaced { client, .. }
             | Self::Samples { client, .. }
             | Self::Implausible { client, .. } => Some(client),

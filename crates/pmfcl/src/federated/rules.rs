@@ -24,6 +24,15 @@ pub struct Rules {
     pub weighted: bool,
     /// Who may send; anyone where there is no roster.
     pub roster: Option<BTreeSet<String>>,
+    /// Most updates that are held in all. A million.
+    pub most_updates: usize,
+    /// Most bytes of all updates that are held. 64 GiB.
+    pub most_total_bytes: u64,
+    /// The largest size of a feature after the basis, where one was agreed: then no column's sum of squares is above `n B²`, so a client
+    /// cannot make its rows count for more than they are by scaling them. Off by default.
+    pub largest_feature: Option<f64>,
+    /// The largest size of a target, where one was agreed. Off by default; not for classes.
+    pub largest_target: Option<f64>,
     /// Most of all weight a client may have, off by default. One that has more samples counts as if it had as many as give it
     /// this share; with too few clients for it all count the same.
     pub most_share: Option<f64>,
@@ -37,6 +46,10 @@ impl Default for Rules {
             most_samples: 1e12,
             weighted: false,
             roster: None,
+            most_updates: 1 << 20,
+            most_total_bytes: 64 << 30,
+            largest_feature: None,
+            largest_target: None,
             most_share: None,
         }
     }
@@ -116,11 +129,59 @@ impl Rules {
                 return implausible("the least log-loss is negative");
             }
         }
+        if let Some(reason) = self.out_of_range(agreement, update) {
+            return implausible(&reason);
+        }
         if agreement.problem().predicts_classes() {
             check_counts(agreement, update)
         } else {
             Ok(())
         }
+    }
+
+    /// What is larger than rows within the agreed ranges can make it.
+    fn out_of_range(&self, agreement: &Agreement, update: &Update) -> Option<String> {
+        let (s, m) = (&update.task().quadratic, agreement.design().width());
+        let (n, own) = (s.n() * (1.0 + SLACK), usize::from(agreement.design().intercept()));
+        let classes = agreement.problem().predicts_classes();
+        let exact = agreement.problem().exactness() == Exactness::Exact;
+        if let Some(largest) = self.largest_feature {
+            // A diagonal bound holds sums of |products| with every column. Of losses that are bounded, only those of classes have
+            // curvatures of at most one; their moments are sums of squares of the features themselves.
+            let others = own as f64 + (m - own) as f64 * largest;
+            let most = largest * if update.is_diagonal() { others } else { largest };
+            let mut squares = vec![0.0; m];
+            for (pivot, r, _) in s.iter() {
+                r.iter().zip(&mut squares[pivot..]).for_each(|(v, sum)| *sum += v * v);
+            }
+            let bounded = if exact || classes { &squares[own..] } else { &[] };
+            let moments = update.task().moments.as_ref().map(crate::problem::Moments::to_numbers);
+            let columns = m - own;
+            let features = moments.filter(|numbers| numbers.len() == 1 + 2 * columns).map(|of| {
+                let square = |j: usize| of[1 + columns + j] + of[0] * of[1 + j] * of[1 + j];
+                (0..columns).map(square).collect::<Vec<f64>>()
+            });
+            let all = [(bounded, most), (&features.unwrap_or_default(), largest * largest)];
+            for (sums, most) in all {
+                if let Some(column) = sums.iter().position(|sum| *sum > n * most) {
+                    return Some(format!(
+                        "the squares of column {column} sum to {:e}, and rows within the agreed {largest} to at most {:e}",
+                        sums[column],
+                        n * most
+                    ));
+                }
+            }
+        }
+        let largest = self.largest_target.filter(|_| exact && !classes)?;
+        // Of a diagonal bound, what its columns explain is counted once for each of them.
+        let most = n * largest * largest * if update.is_diagonal() { m as f64 } else { 1.0 };
+        (0..s.targets()).find_map(|k| {
+            let explained: f64 = s.iter().map(|(_, _, z)| z[k] * z[k]).sum();
+            let (sum, total) = (explained + s.residual()[k], s.target_sums()[k].abs());
+            (sum > most || total > n * largest).then(|| {
+                format!("target {k} is larger than the agreed {largest}: its squares sum to {sum:e}, its values to {total:e}")
+            })
+        })
     }
 
     fn check_samples(&self, update: &Update) -> Result<(), Refused> {

@@ -26,6 +26,28 @@ pub enum Receipt {
     Known,
 }
 
+/// What a transport knows of an upload beside its bytes.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Sender<'a> {
+    /// Whose connection it came over; anyone's where that is not known.
+    pub client: Option<&'a str>,
+    /// The last step that was asked for; any where that is not known.
+    pub last_step: Option<u64>,
+}
+
+impl Sender<'_> {
+    fn check(&self, update: &Update) -> Result<(), Refused> {
+        let client = || update.client().to_owned();
+        if let Some(sender) = self.client.filter(|sender| *sender != update.client()) {
+            return Err(Refused::OtherSender { client: client(), sender: sender.to_owned() });
+        }
+        match self.last_step.filter(|last| update.step() > *last) {
+            Some(last) => Err(Refused::NotAsked { client: client(), step: update.step(), last }),
+            None => Ok(()),
+        }
+    }
+}
+
 /// One step of one client under the joint model.
 #[derive(Debug, Clone, PartialEq)]
 #[doc(hidden)] // for lab, python
@@ -62,6 +84,8 @@ pub struct Server {
     agreement: Agreement,
     rules: Rules,
     register: BTreeMap<(String, u64), Filed>,
+    /// Of all updates that are held.
+    bytes: u64,
     tree: Mutex<Tree>,
     /// The request to calibrate that answers are taken to; none where the register has changed since.
     asked: Option<(Digest, f64)>,
@@ -80,6 +104,7 @@ impl Clone for Server {
             agreement: self.agreement.clone(),
             rules: self.rules.clone(),
             register: self.register.clone(),
+            bytes: self.bytes,
             tree: Mutex::new(self.tree().clone()),
             asked: self.asked,
         }
@@ -109,8 +134,16 @@ impl Server {
                 return Err(Error::Range { what, value, must: "0 or more" });
             }
         }
+        for (what, largest) in [
+            ("the largest feature", rules.largest_feature),
+            ("the largest target", rules.largest_target),
+        ] {
+            if let Some(value) = largest.filter(|value| !(*value > 0.0 && *value <= 1e50)) {
+                return Err(Error::Range { what, value, must: "above 0 and at most 1e50" });
+            }
+        }
         let (register, tree) = (BTreeMap::new(), Mutex::default());
-        Ok(Self { agreement, rules, register, tree, asked: None })
+        Ok(Self { agreement, rules, register, bytes: 0, tree, asked: None })
     }
 
     /// The server that made this model, with everything it had accepted. Rules that have changed meanwhile hold for what is yet
@@ -141,6 +174,7 @@ impl Server {
                 Arc::make_mut(&mut task).head.calibration = joint.calibration(at).cloned();
             }
             let update = Update::accepted(client, step, agreement.digest(), plain);
+            server.bytes += update.nbytes() as u64;
             let filed = Filed { update, task };
             server.register.insert((client.to_owned(), step), filed);
         }
@@ -174,6 +208,15 @@ impl Server {
     /// # Errors
     /// As [`Server::accept_bytes`].
     pub fn accept(&mut self, update: Update) -> Result<Receipt, Refused> {
+        self.accept_from(&Sender::default(), update)
+    }
+
+    /// Takes an update from a sender that the transport knows: nobody sends for another client, nor ahead of time.
+    ///
+    /// # Errors
+    /// As [`Server::accept_bytes`].
+    pub fn accept_from(&mut self, sender: &Sender<'_>, update: Update) -> Result<Receipt, Refused> {
+        sender.check(&update)?;
         let bytes = update.nbytes();
         if bytes > self.rules.most_bytes {
             return Err(Refused::TooLarge { bytes, most: self.rules.most_bytes });
@@ -184,6 +227,11 @@ impl Server {
             Some(held) if held.update.is_same(&update) => Ok(Receipt::Known),
             Some(_) => Err(Refused::Replaced { client: key.0, step: key.1 }),
             None => {
+                let (held, total) = (self.register.len(), self.bytes + bytes as u64);
+                if held >= self.rules.most_updates || total > self.rules.most_total_bytes {
+                    return Err(Refused::Full { client: key.0, held, bytes: self.bytes });
+                }
+                self.bytes = total;
                 self.changed(&key.0, key.1);
                 let task = Arc::new(update.task().clone());
                 self.register.insert(key, Filed { update, task });
@@ -300,8 +348,10 @@ impl Server {
 
     /// Removes one step of a client; `false` where there is none.
     pub fn remove(&mut self, client: &str, step: u64) -> bool {
-        let there = self.register.remove(&(client.to_owned(), step)).is_some();
-        if there {
+        let removed = self.register.remove(&(client.to_owned(), step));
+        let there = removed.is_some();
+        if let Some(filed) = removed {
+            self.bytes -= filed.update.nbytes() as u64;
             self.changed(client, step);
         }
         there

@@ -212,6 +212,7 @@ impl Learner {
             differ("fixed classes", named(self), named(other))?;
         }
         differ("basis", a.basis.to_string(), b.basis.to_string())?;
+        differ("clip", format!("{:?}", a.clip), format!("{:?}", b.clip))?;
         differ("intercept", a.intercept.to_string(), b.intercept.to_string())?;
         differ("memory", a.memory.to_string(), b.memory.to_string())?;
         if a.prefer != b.prefer {

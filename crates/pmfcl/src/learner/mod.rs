@@ -719,6 +719,7 @@ impl Learner {
             None if self.settings.basis == crate::basis::Basis::default() => {
                 let inputs = summary.quadratic.width() - usize::from(self.settings.intercept);
                 Design::new(self.settings.basis.fix(&[], inputs)?, self.settings.intercept)
+                    .with_clip(self.settings.clip)
             }
             None => {
                 return Err(Error::Unsupported {
@@ -870,7 +871,7 @@ impl Learner {
             head.append_to(&mut first);
         }
         let map = self.settings.basis.fix(&first, x.width())?;
-        Ok(Design::new(map, self.settings.intercept))
+        Ok(Design::new(map, self.settings.intercept).with_clip(self.settings.clip))
     }
 
     /// Fixes the design before the first task: what clients of a federation agree on.
@@ -886,6 +887,7 @@ impl Learner {
         }
         if design.map().basis() != &self.settings.basis
             || design.intercept() != self.settings.intercept
+            || design.clip() != self.settings.clip
         {
             return Err(Error::State {
                 reason: "the design is not the one the settings ask for".to_owned(),

@@ -193,6 +193,7 @@ impl Learner {
         };
         if design.map().basis() != &self.settings.basis
             || design.intercept() != self.settings.intercept
+            || design.clip() != self.settings.clip
         {
             return refuse("the design is not the one the settings ask for".to_owned());
         }

@@ -62,6 +62,8 @@ pub struct Scaled {
     pub targets: u64,
     /// Rows of which either was.
     pub either: u64,
+    /// Rows with a value that was not finite, or that the basis cannot map: they count as shorter ones.
+    pub replaced: u64,
 }
 
 impl std::ops::AddAssign for Scaled {
@@ -70,6 +72,7 @@ impl std::ops::AddAssign for Scaled {
         self.features += other.features;
         self.targets += other.targets;
         self.either += other.either;
+        self.replaced += other.replaced;
     }
 }
 
@@ -97,16 +100,23 @@ impl Clipped {
     /// No rows yet. The design must have been fixed without a look at the rows.
     ///
     /// # Errors
-    /// When there are no targets or columns.
+    /// When there are no targets or columns, and when the design clips at another bound.
     pub fn new(design: Design, targets: usize, bounds: Bounds) -> Result<Self> {
         let (m, p) = (design.width(), targets);
         if m == 0 || p == 0 {
             return Err(Error::Empty { what: "the list of columns or targets" });
         }
+        if design.clip().is_some_and(|clip| clip.to_bits() != bounds.x().to_bits()) {
+            return Err(Error::Mismatch {
+                what: "the bound on features",
+                left: format!("{:?} in the design", design.clip()),
+                right: format!("{} here", bounds.x()),
+            });
+        }
         let one = if design.intercept() { 1.0 } else { 0.0 };
         let square = one + bounds.x() * bounds.x();
         let by = bounds.y();
-        let spare = if design.intercept() { 0.1 } else { 0.1 / 3.0 };
+        let spare = if design.intercept() { 0.09 } else { 0.03 };
         let mut pieces = vec![
             Piece::new("XᵀX", m * (m + 1) / 2, 0.3, square),
             Piece::new("XᵀY", m * p, 0.3, square.sqrt() * by),
@@ -117,14 +127,21 @@ impl Clipped {
             pieces.push(Piece::new("n", 1, spare, 1.0));
             pieces.push(Piece::new("Σy", p, spare, by));
         }
+        // Whether the bounds suit the rows is told with noise as well; whoever fits without knowing fits nothing.
+        pieces.push(Piece::new("clipped", 1, 0.01, 1.0));
         let sums = pieces.iter().map(|piece| vec![0; piece.count]).collect();
         Ok(Self { design, targets, bounds, scaled: Scaled::default(), pieces, sums })
     }
 
     /// Adds rows, each scaled down to the bounds.
     ///
+    /// Every row is taken, whatever its values: an error that depends on a value would show the row that has it. One that the basis cannot
+    /// map (it overflows, or has a value that is not finite) is halved until it can, at last to features of zero; a target that is not
+    /// finite counts as the bound, or zero. Which rows these are depends on each row alone, so the guarantee holds; how many,
+    /// [`Scaled::replaced`] says to whoever holds the rows.
+    ///
     /// # Errors
-    /// On shapes that do not agree and values that are not finite; nothing of the chunk is added then.
+    /// On shapes that do not agree, and on more rows than the guarantee covers; nothing of the chunk is added then.
     pub fn add(&mut self, x: Rows<'_>, y: Rows<'_>) -> Result<()> {
         let (m, p) = (self.design.width(), self.targets);
         for (what, unit, expected, found) in [
@@ -136,12 +153,7 @@ impl Clipped {
                 return Err(Error::Shape { what, unit, expected, found });
             }
         }
-        if (self.scaled.rows + x.len() as u64) as f64 * m as f64 > MOST_CELLS {
-            return Err(Error::Unsupported {
-                operation: "a private sum of so many rows",
-                reason: "the least eigenvalue would lose the digits the guarantee counts on; split the task".to_owned(),
-            });
-        }
+        self.check_rows(self.scaled.rows + x.len() as u64)?;
         let mut sums = self.sums.clone();
         let mut scaled = self.scaled;
         let mut design = vec![0.0; CHUNK.min(x.len()) * m];
@@ -149,20 +161,65 @@ impl Clipped {
         for from in (0..x.len()).step_by(CHUNK) {
             let rows = CHUNK.min(x.len() - from);
             let design = &mut design[..rows * m];
-            self.design
-                .write(&x, from, design, m, None)
-                .map_err(|e| Error::Basis(e).shifted(self.scaled.rows + from as u64))?;
+            let written = self.design.write_unclipped(&x, from, design, m, None).is_ok();
             for (i, row) in design.chunks_exact_mut(m).enumerate() {
-                target.iter_mut().enumerate().for_each(|(k, v)| *v = y.get(from + i, k));
-                let at = self.scaled.rows + (from + i) as u64;
-                finite("feature", at, &row[usize::from(self.design.intercept())..])?;
-                finite("target", at, &target)?;
+                let mut replaced = false;
+                if !written || !row.iter().all(|v| v.is_finite()) {
+                    replaced = self.write_row(&x, from + i, row);
+                }
+                for (k, v) in target.iter_mut().enumerate() {
+                    *v = y.get(from + i, k);
+                    if !v.is_finite() {
+                        *v = if v.is_nan() { 0.0 } else { self.bounds.y().copysign(*v) };
+                        replaced = true;
+                    }
+                }
                 scaled += self.add_row(row, &mut target, &mut sums);
+                scaled.replaced += u64::from(replaced);
             }
         }
         self.sums = sums;
         self.scaled = scaled;
         Ok(())
+    }
+
+    /// More rows than this, and the least eigenvalue loses the digits the guarantee counts on. How many there are is not private to
+    /// that extent: the limit is the same for all tables.
+    fn check_rows(&self, rows: u64) -> Result<()> {
+        if rows as f64 * self.design.width() as f64 > MOST_CELLS {
+            return Err(Error::Unsupported {
+                operation: "a private sum of so many rows",
+                reason: "the least eigenvalue would lose the digits the guarantee counts on; split the task".to_owned(),
+            });
+        }
+        Ok(())
+    }
+
+    /// The design row of one row, halved until the basis can map it. Whether it had to be.
+    fn write_row(&self, x: &Rows<'_>, at: usize, out: &mut [f64]) -> bool {
+        let (d, m) = (x.width(), out.len());
+        let mut cells: Vec<f64> = (0..d).map(|j| x.get(at, j)).collect();
+        let mut replaced = cells.iter().any(|v| !v.is_finite());
+        for v in &mut cells {
+            *v = if v.is_nan() { 0.0 } else { v.clamp(-f64::MAX, f64::MAX) };
+        }
+        // From the largest double to the smallest in steps of 2⁶, then by rows of zeros.
+        for step in 0..400 {
+            let row = Rows::new(&cells, d).expect("as many cells as columns");
+            if self.design.write_unclipped(&row, 0, out, m, None).is_ok()
+                && out.iter().all(|v| v.is_finite())
+            {
+                return replaced;
+            }
+            replaced = true;
+            let factor = if step < 350 { 1.0 / 64.0 } else { 0.0 };
+            cells.iter_mut().for_each(|v| *v *= factor);
+        }
+        out.fill(0.0);
+        if self.design.intercept() {
+            out[0] = 1.0;
+        }
+        true
     }
 
     fn add_row(&self, x: &mut [f64], y: &mut [f64], sums: &mut [Vec<i128>]) -> Scaled {
@@ -193,11 +250,16 @@ impl Clipped {
                 sums[Y][k] += cut(*v, self.pieces[Y].fine());
             }
         }
+        if long_x || long_y {
+            let last = self.pieces.len() - 1;
+            sums[last][0] += cut(1.0, self.pieces[last].fine());
+        }
         Scaled {
             rows: 1,
             features: u64::from(long_x),
             targets: u64::from(long_y),
             either: u64::from(long_x || long_y),
+            replaced: 0,
         }
     }
 
@@ -205,8 +267,9 @@ impl Clipped {
     /// noise once.
     ///
     /// # Errors
-    /// When design, targets or bounds differ.
+    /// When design, targets or bounds differ, and when both together have more rows than the guarantee covers.
     pub fn merge(&self, other: &Clipped) -> Result<Clipped> {
+        self.check_rows(self.scaled.rows.saturating_add(other.scaled.rows))?;
         if (&self.design, self.targets, self.bounds) != (&other.design, other.targets, other.bounds)
         {
             return Err(Error::Mismatch {
@@ -300,12 +363,5 @@ pub(super) fn stuck(_: impl Sized) -> Error {
     Error::Unsupported {
         operation: "the private release",
         reason: "the eigenvalues of the sums do not converge".to_owned(),
-    }
-}
-
-fn finite(what: &'static str, row: u64, cells: &[f64]) -> Result<()> {
-    match cells.iter().position(|v| !v.is_finite()) {
-        Some(column) => Err(Error::NotFinite { what, row, column, value: cells[column] }),
-        None => Ok(()),
     }
 }

@@ -25,6 +25,7 @@
 //! | `λ_min(XᵀX)` | `B²` | Weyl: an eigenvalue moves by at most `‖xxᵀ‖₂` |
 //! | `n`, only without intercept | `1` | |
 //! | `Σ y`, only without intercept | `B_y` | |
+//! | rows longer than a bound | `1` | |
 //!
 //! all in the Euclidean norm, and all reached at once by a row at the bounds. The coordinates of `XᵀX` are its diagonal and `√2` times what is
 //! above it, an orthonormal basis of symmetric matrices; so numbers off the diagonal have noise of `σ/√2` at the same guarantee.

@@ -21,6 +21,8 @@ pub struct Released {
     products: Products,
     /// A lower bound of `λ_min(XᵀX)`, likely.
     least: f64,
+    /// Rows that the bounds have scaled down, with noise.
+    clipped: f64,
     /// Variances of the noise on diagonal `XᵀX`, on `XᵀY` and on `Σy²`.
     variances: [f64; 3],
     releases: u64,
@@ -72,6 +74,7 @@ pub fn release(clipped: &Clipped, budget: Budget, noise: &mut Noise) -> Result<R
         budget,
         products: Products { n, features: m, targets: p, xx, xy, yy, y },
         least,
+        clipped: numbers[numbers.len() - 1][0],
         variances: [XX, XY, YY].map(|b| spreads[b] * spreads[b]),
         releases: 1,
     })
@@ -147,6 +150,12 @@ impl Released {
         self.products.n
     }
 
+    /// Share of the rows that the bounds have scaled down, with noise: as private as the rest. Above a tenth the fit is one of other rows;
+    /// near one it is of directions alone, and worse than none.
+    pub fn clipped_share(&self) -> f64 {
+        (self.clipped / self.products.n.max(1.0)).clamp(0.0, 1.0)
+    }
+
     /// Standard deviation of the noise on the diagonal of `XᵀX` (off it a factor of `1/√2` less), on `XᵀY`, and on `Σ y²`.
     pub fn sigma(&self) -> [f64; 3] {
         self.variances.map(f64::sqrt)
@@ -193,6 +202,7 @@ impl Released {
             mine.iter_mut().zip(theirs).for_each(|(a, b)| *a += b);
         }
         both.least += other.least;
+        both.clipped += other.clipped;
         both.variances.iter_mut().zip(other.variances).for_each(|(a, b)| *a += b);
         both.budget.epsilon = both.budget.epsilon.max(other.budget.epsilon);
         both.budget.delta = both.budget.delta.max(other.budget.delta);

@@ -81,6 +81,13 @@ impl Agreement {
                 right: format!("{} in the design", design.map().basis()),
             });
         }
+        if design.clip() != settings.clip {
+            return Err(Error::Mismatch {
+                what: "the clip",
+                left: format!("{:?} in the settings", settings.clip),
+                right: format!("{:?} in the design", design.clip()),
+            });
+        }
         let digest = digest(&problem, &design, &outputs);
         Ok(Self { problem, settings, design, outputs, digest })
     }
@@ -186,5 +193,9 @@ fn digest(problem: &Problem, design: &Design, outputs: &Outputs) -> Digest {
     take(&(design.inputs() as u64).to_le_bytes());
     let frozen: Vec<u8> = design.map().frozen().iter().flat_map(|v| v.to_le_bytes()).collect();
     take(&frozen);
+    if let Some(clip) = design.clip() {
+        take(b"clip");
+        take(&clip.to_le_bytes());
+    }
     Digest(hash.finalize().into())
 }

@@ -74,6 +74,9 @@ pub struct Settings {
     pub basis: Basis,
     /// Whether there is a free intercept.
     pub intercept: bool,
+    /// The longest features of a row, after the basis and without the intercept: longer ones are scaled down to it, in learning and in
+    /// predicting alike. For models of private summaries, whose rows are held to such a bound.
+    pub clip: Option<f64>,
     /// The ridge.
     pub ridge: Ridge,
     /// Whether the ridge is multiplied by feature variances. `Ridge::Auto` always does.
@@ -95,6 +98,7 @@ impl Default for Settings {
         Self {
             basis: Basis::default(),
             intercept: true,
+            clip: None,
             ridge: Ridge::default(),
             standardize: false,
             memory: MemoryKind::default(),
@@ -110,6 +114,9 @@ impl Settings {
     /// Checks what does not depend on the problem.
     pub(crate) fn check(&self) -> Result<()> {
         self.prefer.check()?;
+        if let Some(value) = self.clip.filter(|clip| !(1e-30..=1e30).contains(clip)) {
+            return Err(Error::Range { what: "clip", value, must: "between 1e-30 and 1e30" });
+        }
         match &self.ridge {
             Ridge::Fixed(x) => drop(Penalty::new(*x, self.standardize)?),
             Ridge::PerTarget(list) => drop(Penalty::per_target(list, self.standardize)?),

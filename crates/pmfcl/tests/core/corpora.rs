@@ -4,8 +4,12 @@
 
 #[path = "../../../../fuzz/src/basis.rs"]
 mod basis;
+#[path = "../../../../fuzz/src/broadcast.rs"]
+mod broadcast;
 #[path = "../../../../fuzz/src/crc.rs"]
 mod crc;
+#[path = "../../../../fuzz/src/options.rs"]
+mod options;
 #[path = "../../../../fuzz/src/replay.rs"]
 mod replay;
 #[path = "../../../../fuzz/src/summary.rs"]
@@ -23,6 +27,16 @@ fn summaries() {
 #[test]
 fn bases() {
     replay("basis", basis::run);
+}
+
+#[test]
+fn broadcasts() {
+    replay("broadcast", broadcast::run);
+}
+
+#[test]
+fn texts_of_options() {
+    replay("options", options::run);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use pmfcl::private::{
 };
 use pmfcl::problem::Agreement;
 use pmfcl::summary::Products;
-use pmfcl::{Design, Error, Penalty, Problem, Rows, Settings, Summary, TaskRows, Theta, solve};
+use pmfcl::{Basis, Design, Error, Penalty, Problem, Rows, Settings, Summary, TaskRows, Theta, solve};
 use pmfcl_oracle::Draw;
 
 #[path = "../../examples/one_sample.rs"]
@@ -484,11 +484,6 @@ fn what_cannot_be_private_is_refused() {
         assert!(matches!(Bounds::new(x, y), Err(Error::Range { .. })));
     }
     let mut sums = Clipped::new(design(2, true), 1, bounds).unwrap();
-    let untouched = sums.clone();
-    let bad = sums
-        .add(Rows::new(&[0.1, 0.2, f64::NAN, 0.0], 2).unwrap(), Rows::new(&[1.0, 1.0], 1).unwrap());
-    assert!(matches!(bad, Err(Error::NotFinite { row: 1, column: 0, .. })), "{bad:?}");
-    assert_eq!(sums, untouched);
     assert!(sums.add(Rows::new(&[0.1], 1).unwrap(), Rows::new(&[1.0], 1).unwrap()).is_err());
     let other = Clipped::new(design(2, true), 1, Bounds::new(2.0, 1.0).unwrap()).unwrap();
     assert!(matches!(sums.merge(&other), Err(Error::Mismatch { .. })));
@@ -557,12 +552,93 @@ fn rows_over_a_bound_are_counted_and_rows_at_it_are_not() {
     let x = [3.0, 4.0, 6.0, -8.0, 1.0, 0.0, 0.0, 10.0];
     let y = [-2.0, 1.0, 3.0, -4.0];
     sums.add(Rows::new(&x, 2).unwrap(), Rows::new(&y, 1).unwrap()).unwrap();
-    let once = Scaled { rows: 4, features: 2, targets: 2, either: 3 };
+    let once = Scaled { rows: 4, features: 2, targets: 2, either: 3, replaced: 0 };
     assert_eq!(sums.scaled(), once);
-    let twice = Scaled { rows: 8, features: 4, targets: 4, either: 6 };
+    let twice = Scaled { rows: 8, features: 4, targets: 4, either: 6, replaced: 0 };
     assert_eq!(sums.merge(&sums).unwrap().scaled(), twice);
     // What is refused is not counted.
-    let bad = [f64::NAN, 1.0];
-    assert!(sums.add(Rows::new(&bad, 2).unwrap(), Rows::new(&[9.0], 1).unwrap()).is_err());
+    let bad = [1.0, 1.0, 1.0];
+    assert!(sums.add(Rows::new(&bad, 3).unwrap(), Rows::new(&[9.0], 1).unwrap()).is_err());
     assert_eq!(sums.scaled(), once);
+}
+
+/// An error that depends on a value shows the row that has it: a table that differs by one row would give a release.
+#[test]
+fn a_release_is_total_whatever_a_row_holds() {
+    let odd = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 1e308, -1e308, 800.0, -5.0, 0.0];
+    for spec in ["linear", "poly:3", "exp", "log", "power:0.5", "rff:4,gamma=1"] {
+        let basis: Basis = spec.parse().unwrap();
+        let Ok(map) = basis.fix(&[], 2) else { panic!("{spec} needs rows") };
+        let empty =
+            Clipped::new(Design::new(map, true), 1, Bounds::new(1.0, 1.0).unwrap()).unwrap();
+        let before = empty.before_noise().unwrap();
+        for first in odd {
+            for target in [0.5, f64::NAN, f64::NEG_INFINITY, 1e300] {
+                let mut one = empty.clone();
+                let (x, y) = ([first, 0.25], [target]);
+                one.add(Rows::new(&x, 2).unwrap(), Rows::new(&y, 1).unwrap()).unwrap();
+                assert_eq!(one.scaled().rows, 1, "{spec} {first} {target}");
+                for ((name, with, most), (_, without, _)) in
+                    one.before_noise().unwrap().iter().zip(&before)
+                {
+                    let gap: f64 = with.iter().zip(without).map(|(a, b)| (a - b).powi(2)).sum();
+                    assert!(gap.sqrt() <= *most, "{spec} {first} {target}: {name}");
+                }
+                release(&one, Budget::new(1.0, 1e-6).unwrap(), &mut Noise::seeded(3)).unwrap();
+            }
+        }
+    }
+    let mut sums = Clipped::new(design(2, true), 1, Bounds::new(1.0, 1.0).unwrap()).unwrap();
+    let x = [0.1, 0.2, f64::NAN, 0.0, 1e-3, f64::INFINITY];
+    sums.add(Rows::new(&x, 2).unwrap(), Rows::new(&[1.0, 1.0, f64::NAN], 1).unwrap()).unwrap();
+    assert_eq!((sums.scaled().rows, sums.scaled().replaced), (3, 2));
+}
+
+/// The limit of `add` holds for sums that are merged too.
+#[test]
+fn merged_sums_have_no_more_rows_than_the_guarantee_covers() {
+    let mut sums = Clipped::new(design(2, true), 1, Bounds::new(1.0, 1.0).unwrap()).unwrap();
+    let (x, y) = (vec![0.1; 2000], vec![0.1; 1000]);
+    sums.add(Rows::new(&x, 2).unwrap(), Rows::new(&y, 1).unwrap()).unwrap();
+    let refused = (0..40).find_map(|_| match sums.merge(&sums) {
+        Ok(both) => {
+            sums = both;
+            None
+        }
+        Err(error) => Some(error),
+    });
+    assert!(matches!(refused, Some(Error::Unsupported { .. })), "{refused:?}");
+    assert!(sums.scaled().rows as f64 * 3.0 <= 1e11);
+}
+
+/// Learned from rows scaled down to a bound, a model predicts for rows scaled down to it: for others it has seen nothing alike.
+#[test]
+fn a_model_of_clipped_rows_predicts_for_rows_clipped_alike() {
+    let mut draw = Draw::new(91);
+    let n = 20_000;
+    // Features far longer than the bound, and a target that depends on their direction.
+    let x: Vec<f64> = draw.normals(2 * n).iter().map(|v| 800.0 * v).collect();
+    let y: Vec<f64> = x.chunks_exact(2).map(|r| 0.8 * r[0] / r[0].hypot(r[1])).collect();
+    let (rows, targets) = (Rows::new(&x, 2).unwrap(), Rows::new(&y, 1).unwrap());
+    let (bounds, budget) = (Bounds::new(1.0, 1.0).unwrap(), Budget::new(3.0, 1e-6).unwrap());
+    let mut gaps = Vec::new();
+    for clip in [Some(1.0), None] {
+        let settings = Settings { clip, ridge: pmfcl::Ridge::Fixed(0.0), ..Settings::default() };
+        let design = design(2, true).with_clip(clip);
+        let agreement = Agreement::new(Problem::squared(), settings, design.clone(), 1).unwrap();
+        let mut sums = Clipped::new(design, 1, bounds).unwrap();
+        sums.add(rows, targets).unwrap();
+        let released = release(&sums, budget, &mut Noise::seeded(5)).unwrap();
+        assert!(released.clipped_share() > 0.9, "{}", released.clipped_share());
+        let mut server = Server::new(agreement.clone(), Rules::default()).unwrap();
+        let summary = released.with_ridge(0.0).unwrap();
+        server.accept(Update::of_quadratic(&agreement, "c", 0, summary).unwrap()).unwrap();
+        let found = server.joint().unwrap().predict(rows).unwrap();
+        let square: f64 = found.iter().zip(&y).map(|(a, b)| (a - b).powi(2)).sum();
+        gaps.push((square / n as f64).sqrt());
+    }
+    let scale = (y.iter().map(|v| v * v).sum::<f64>() / n as f64).sqrt();
+    assert!(gaps[0] < 0.05 * scale && gaps[1] > 100.0 * scale, "{gaps:?}, zero has {scale}");
+    let other = design(2, true).with_clip(Some(2.0));
+    assert!(matches!(Clipped::new(other, 1, bounds), Err(Error::Mismatch { .. })));
 }
