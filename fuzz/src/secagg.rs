@@ -1,4 +1,4 @@
-//! Messages of secure aggregation, and a client's state: whatever bytes come, a side takes them or refuses them and is then what it was.
+//! Messages of secure aggregation, and a client's state: whatever bytes come, a side takes them or refuses them and is unchanged then.
 //!
 //! The first byte chooses a message of a round that is otherwise honest. Then come edits of it, three bytes each: a place (two bytes)
 //! and the byte that goes there; with the first byte's highest bit set they are the message themselves, behind an honest header.

@@ -1,6 +1,8 @@
 //! Every operation on the file fails once, or it and all after it: nothing that was acknowledged is lost, the file is sound, and the
 //! store works again.
 
+#![allow(clippy::print_stdout, reason = "how many faults there were")]
+
 use std::path::Path;
 
 use pmfcl::federated::{Rules, Update};

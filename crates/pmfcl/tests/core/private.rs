@@ -7,7 +7,9 @@ use pmfcl::private::{
 };
 use pmfcl::problem::Agreement;
 use pmfcl::summary::Products;
-use pmfcl::{Basis, Design, Error, Penalty, Problem, Rows, Settings, Summary, TaskRows, Theta, solve};
+use pmfcl::{
+    Basis, Design, Error, Penalty, Problem, Rows, Settings, Summary, TaskRows, Theta, solve,
+};
 use pmfcl_oracle::Draw;
 
 #[path = "../../examples/one_sample.rs"]
