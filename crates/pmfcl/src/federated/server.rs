@@ -26,7 +26,7 @@ pub enum Receipt {
     Known,
 }
 
-/// What a transport knows of an upload beside its bytes.
+/// What a transport knows of an upload in addition to its bytes.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Sender<'a> {
     /// Whose connection it came over; anyone's where that is not known.
