@@ -83,9 +83,10 @@ impl Stored {
             standardize: self.boolean("standardize")?,
             memory: self.memory()?,
             accumulator: self.named("accumulator")?,
-            store: match self.0.contains_key("store") {
-                true => self.named("store")?,
-                false => StoredPrecision::default(),
+            store: if self.0.contains_key("store") {
+                self.named("store")?
+            } else {
+                StoredPrecision::default()
             },
             prefer: match self.text("prefer")? {
                 "chosen" => Preference::Chosen(self.chosen()?),

@@ -199,8 +199,8 @@ fn measure(mut command: Command) -> Result<Measured, Trouble> {
 
 /// An array as NumPy's file format has it.
 fn npy(shape: &[usize], cells: &[f64]) -> Vec<u8> {
-    let shape: String = shape.iter().map(|n| format!("{n}, ")).collect();
-    let header = format!("{{'descr': '<f8', 'fortran_order': False, 'shape': ({shape}), }}");
+    let shape = shape.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    let header = format!("{{'descr': '<f8', 'fortran_order': False, 'shape': ({shape},), }}");
     // The header ends with a line break at a multiple of 64 bytes.
     let length = (10 + header.len() + 1).next_multiple_of(64) - 10;
     let mut out = b"\x93NUMPY\x01\x00".to_vec();

@@ -106,7 +106,7 @@ impl Gram {
                 .map(|(columns, xx)| Absorb { columns, xx, targets: None, p, strip })
                 .collect();
             jobs.push(Absorb { columns: 0..0, xx: &mut [], targets: Some(&mut targets), p, strip });
-            parallel::each(jobs, |job| tile::dispatch(job));
+            parallel::each(jobs, tile::dispatch);
             self.yx = targets;
         }
         for (k, sums) in self.yy.chunks_exact_mut(WIDE).enumerate() {

@@ -202,7 +202,7 @@ fn solutions_of_stacked_pieces_are_as_near_to_the_truth() {
         let rows = made::with_condition(1600, 30, 10f64.powi(power), 0.1, 9);
         let truth = least_squares(&rows.cells, 30);
         let pieces = (0..1600).step_by(100).map(|from| factor(30, 1, &rows, from..from + 100));
-        let sum = pieces.fold(Triangle::empty(30, 1), |sum, piece| stack(sum, piece));
+        let sum = pieces.fold(Triangle::empty(30, 1), stack);
         let (ours, faer) =
             (distance(&solve(&sum), &truth), distance(&solve_by_faer(&rows), &truth));
         println!("stacked, cond 1e{power}: ours {ours:.1e} faer {faer:.1e}");

@@ -321,14 +321,15 @@ impl DependencyScale {
 
     /// Of column `j`, where row `a` of `cells` has its pivot in column `pivots[a]`.
     fn of(&mut self, cells: &[f64], pivots: &[u32], j: usize, norms: &[f64]) -> f64 {
-        self.scale(cells, pivots, (self.top..pivots.len()).collect(), j, norms)
+        let rows: Vec<usize> = (self.top..pivots.len()).collect();
+        self.scale(cells, pivots, &rows, j, norms)
     }
 
     /// Of column `j`, where a pivot in column `k` is that of row `k` of `cells`, and rows that have none are zero except for a
     /// diagonal of 1.
     fn of_rows(&mut self, cells: &[f64], pivots: &[u32], j: usize, norms: &[f64]) -> f64 {
-        let rows = pivots[self.top..].iter().map(|&k| k as usize).collect();
-        self.scale(cells, pivots, rows, j, norms)
+        let rows: Vec<usize> = pivots[self.top..].iter().map(|&k| k as usize).collect();
+        self.scale(cells, pivots, &rows, j, norms)
     }
 
     /// `rows`: those of the pivots of the panel.
@@ -336,7 +337,7 @@ impl DependencyScale {
         &mut self,
         cells: &[f64],
         pivots: &[u32],
-        rows: Vec<usize>,
+        rows: &[usize],
         j: usize,
         norms: &[f64],
     ) -> f64 {
