@@ -330,12 +330,13 @@ class _Gathered:
     def flush(self, new: list[str]) -> None:
         """Summarizes what waits."""
         width = len(self.model.facts()["inputs"]) + len(new)
+        classes = self.model.problem()["predicts_classes"]
         for task, rows in self.rows.items():
             X = np.vstack([_widened(X, width) for X, _, _ in rows])
             y = np.concatenate([y for _, y, _ in rows])
             weights = None if rows[0][2] is None else np.concatenate([w for _, _, w in rows if w is not None])
             target: Any = np.ascontiguousarray(y)
-            if self.model.problem()["predicts_classes"]:
+            if classes:
                 names, codes = np.unique(y.astype(str), return_inverse=True)
                 target = (np.ascontiguousarray(codes, dtype=np.uint32), names.tolist())
             part = self.model.summarize_part(np.ascontiguousarray(X), target, weights, list(new))
@@ -363,16 +364,23 @@ def summarize(recipe: Recipe, batches: Iterable[Any]) -> bytes:
         used = ~(lacking | unlabelled)
         if weights is not None:
             used &= weights > 0
-        for task in dict.fromkeys(tasks.tolist()):
-            of_task = used & (tasks == task)
-            if of_task.any():
-                gathered.add(task, X[of_task], y[of_task], None if weights is None else weights[of_task])
+        for task, rows in _by_task(tasks, np.flatnonzero(used)):
+            gathered.add(task, X[rows], y[rows], None if weights is None else weights[rows])
         first += batch.num_rows
         reader.dropped += int((lacking | unlabelled).sum())
         if gathered.held > GATHERED:
             gathered.flush(reader.new)
     gathered.flush(reader.new)
     return _packed(recipe.digest, first, reader.dropped, gathered.parts)
+
+
+def _by_task(tasks: NDArray[Any], rows: NDArray[np.intp]) -> Iterator[tuple[str, NDArray[np.intp]]]:
+    """The rows of each task, sorted once however many tasks there are."""
+    if len(rows):
+        names, codes = np.unique(tasks[rows].astype(str), return_inverse=True)
+        ends = np.cumsum(np.bincount(codes))[:-1]
+        parts = np.split(rows[np.argsort(codes, kind="stable")], ends)
+        yield from zip(names.tolist(), parts, strict=True)
 
 
 def _batches(tables: Iterable[Any]) -> Iterator["pa.RecordBatch"]:
