@@ -427,7 +427,7 @@ mod tests {
         for i in 0..400 {
             let r = 2f64.powf(-8.0 + 16.0 * f64::from(i) / 400.0);
             let novelty = 1.0 - farther(&learned, r);
-            assert!(novelty > before || i == 0 || r < 0.25, "{r}: {novelty} after {before}");
+            assert!(novelty > before || i == 0 || r <= 0.25, "{r}: {novelty} after {before}");
             let truth = ((r.log2() + 2.0) / 4.0).clamp(0.0, 1.0);
             assert!((novelty - truth).abs() < 3e-3, "{r}: {novelty} against {truth}");
             before = novelty;
