@@ -256,11 +256,13 @@ impl PyAgreement {
         request: &[u8],
         client: &str,
         step: u64,
-        x: Table<'_>,
-        y: Target<'_>,
+        x: Table,
+        y: Target,
     ) -> PyResult<Bound<'py, PyBytes>> {
         let request = CalibrationRequest::from_bytes(request).map_err(|r| refusal(py, &r))?;
-        let rows = task_rows(&x, &y, &None)?;
+        let table = TaskTable::new(py, x, y, None)?;
+        let own = table.whole(py)?;
+        let rows = own.rows()?;
         let sent = outside(py, || {
             let made = request.answer(&self.agreement, client, step, rows);
             made.map(|answer| answer.to_bytes()).map_err(|e| self.raised(&e))

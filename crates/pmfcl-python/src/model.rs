@@ -257,20 +257,16 @@ impl PyModel {
     }
 
     /// How novel every row looks, between 0 and 1.
-    fn novelty<'py>(&self, py: Python<'py>, x: Table<'_>) -> PyResult<Bound<'py, PyArray1<f64>>> {
-        let found = self.in_blocks(py, x.rows()?, Learner::novelty)?;
+    fn novelty<'py>(&self, py: Python<'py>, x: Table) -> PyResult<Bound<'py, PyArray1<f64>>> {
+        let found = self.in_blocks(py, &x, Learner::novelty)?;
         Ok(PyArray1::from_vec(py, found))
     }
 
     /// Measures probabilities at the present model with these rows.
-    fn calibrate(
-        &mut self,
-        py: Python<'_>,
-        x: Table<'_>,
-        y: Target<'_>,
-        learned: bool,
-    ) -> PyResult<()> {
-        let rows = task_rows(&x, &y, &None)?;
+    fn calibrate(&mut self, py: Python<'_>, x: Table, y: Target, learned: bool) -> PyResult<()> {
+        let table = TaskTable::new(py, x, y, None)?;
+        let own = table.whole(py)?;
+        let rows = own.rows()?;
         let Model { schema, learner } = &mut self.model;
         outside(py, || {
             let done = learner.calibrate(rows, learned);
