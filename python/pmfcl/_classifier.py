@@ -292,7 +292,7 @@ class ContinualClassifier(ClassifierMixin, Continual):  # type: ignore[misc]  # 
     @fitted(
         'How well rows were predicted by the model without them ("gaussian"): a dict, or None where nothing was measured.'
     )
-    def left_out_(self):
+    def left_out_(self) -> dict[str, Any] | None:
         """Accuracy, log-loss, Brier score, calibration error, reliability curve."""
         return self._model.left_out()
 

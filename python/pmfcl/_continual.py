@@ -259,7 +259,8 @@ class Continual(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no ann
     @fitted("How far single precision can have moved predictions, in their standard deviations; None unless mixed.")
     def rounding_bound_(self) -> float | None:
         """A share of the standard deviation of the predictions."""
-        return self._model.solution()["rounding_bound"]
+        bound: float | None = self._model.solution()["rounding_bound"]
+        return bound
 
     def summary(self, task: object) -> _core.Summary:
         """The summary of one task, to add up elsewhere."""

@@ -39,7 +39,7 @@ class RidgeInTwoTasks(ContinualRegressor):
     """`Ridge`, its parameters included; `alpha` is relative to the sum of squares, our ridge to the mean."""
 
     loss, basis, standardize, memory = "squared", "linear", False, "ledger"
-    accumulator, preference, n_jobs = "qr", "samples", 1
+    accumulator, store, preference, n_jobs = "auto", "f64", "samples", 1
 
     def __init__(
         self,

@@ -59,8 +59,9 @@ def main() -> int:
     start = time.monotonic()
     times: list[tuple[str, float, int]] = []
     for lanes in groups(sys.argv[1:]):
+        alone = [len(lanes) == 1] * len(lanes)
         with ThreadPoolExecutor(len(lanes)) as pool:
-            for done in pool.map(lambda stages, n=len(lanes): lane(stages, n == 1), lanes):
+            for done in pool.map(lane, lanes, alone):
                 times.extend(done)
         if any(code != 0 for _, _, code in times):
             break

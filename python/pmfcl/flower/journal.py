@@ -3,12 +3,13 @@
 import contextlib
 import json
 import os
+import sys
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
-try:
+if sys.platform != "win32":  # one process per journal there
     import fcntl
-except ImportError:  # not on Windows: one process per journal there
-    fcntl = None
 
 
 class Journal:
@@ -19,22 +20,23 @@ class Journal:
     be, and the difference of two sums would show whoever is in one of them.
     """
 
-    def __init__(self, path=None, kept=None):
+    def __init__(self, path: str | os.PathLike[str] | None = None, kept: dict[str, Any] | None = None) -> None:
         """In a file, or in `kept`, a dictionary of the caller's."""
         self.path, self.kept = None if path is None else Path(path), kept if kept is not None else {}
 
-    def is_answered(self, step):
+    def is_answered(self, step: int) -> bool:
         """Whether a sum with this step has been opened with this client's help."""
-        return self._read().get(str(step), {}).get("answered", False)
+        return bool(self._read().get(str(step), {}).get("answered", False))
 
-    def join(self, step, name):
+    def join(self, step: int, name: str) -> None:
         """This client takes part in a round; it never answers in an earlier one again."""
         with self._changed() as noted:
             line = noted.setdefault(str(step), {"answered": False, "rounds": []})
             line["joined"] = name
 
-    def send(self, step, name, threshold, members):
+    def send(self, step: int, name: str, threshold: int, members: Iterable[str]) -> None:
         """A masked sum is about to be sent."""
+        members = sorted(members)
         with self._changed() as noted:
             line = self._line(noted, step, name)
             for earlier in line["rounds"]:
@@ -44,20 +46,20 @@ class Journal:
                         f"an earlier round of step {step} could still be opened: {here} of its {len(earlier['members'])} clients are "
                         f"in this one too, and {earlier['threshold']} would have to be; repeat it with all of them"
                     )
-            line["rounds"].append({"round": name, "threshold": threshold, "members": sorted(members)})
+            line["rounds"].append({"round": name, "threshold": threshold, "members": members})
 
-    def answer(self, step, name):
+    def answer(self, step: int, name: str) -> None:
         """A share of every mask is about to be sent; the step is over then."""
         with self._changed() as noted:
             self._line(noted, step, name)["answered"] = True
 
-    def _line(self, noted, step, name):
-        line = noted.get(str(step), {})
+    def _line(self, noted: dict[str, Any], step: int, name: str) -> dict[str, Any]:
+        line: dict[str, Any] = noted.get(str(step), {})
         if line.get("answered") or line.get("joined") != name:
             raise ValueError(f"this client has left round {name} of step {step}, and answers in one round of a step")
         return line
 
-    def _read(self):
+    def _read(self) -> dict[str, Any]:
         if self.path is None:
             return self.kept
         try:
@@ -69,20 +71,21 @@ class Journal:
             steps = [line.split()[-1] for line in text.splitlines() if line.strip()]
             return {step: {"answered": True, "rounds": []} for step in steps}
         try:
-            return json.loads(text) if text.strip() else {}
+            noted: dict[str, Any] = json.loads(text) if text.strip() else {}
+            return noted
         except ValueError as error:
             raise ValueError(
                 f"{self.path}: not a journal ({error}); restore it from a copy: without it a step could be summed twice"
             ) from error
 
     @contextlib.contextmanager
-    def _changed(self):
+    def _changed(self) -> Iterator[dict[str, Any]]:
         """What is noted, to be changed; written whole, under another name first, and synced."""
         if self.path is None:
             yield self.kept
             return
         with open(f"{self.path}.lock", "a", opener=_private) as lock:
-            if fcntl is not None:
+            if sys.platform != "win32":
                 fcntl.flock(lock, fcntl.LOCK_EX)
             noted = self._read()
             yield noted
@@ -100,6 +103,6 @@ class Journal:
                     os.close(directory)
 
 
-def _private(path, flags):
+def _private(path: str, flags: int) -> int:
     """For the owner alone: who took part with whom is nobody else's business."""
     return os.open(path, flags, 0o600)

@@ -5,7 +5,7 @@ The scheme, what it protects from whom, and what it does not: the crate `pmfcl-s
 
 import math
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from logging import INFO, WARNING
 from os import PathLike
 from typing import Any
@@ -123,7 +123,13 @@ class _Exchange:
     """Messages to nodes and what they answer, in one round."""
 
     def __init__(
-        self, grid: Any, server: _core.SecAggServer, agreement: Any, told: dict[str, Any], server_round: int, timeout: float
+        self,
+        grid: Any,
+        server: _core.SecAggServer,
+        agreement: Any,
+        told: dict[str, Any],
+        server_round: int,
+        timeout: float,
     ) -> None:
         self.server = server
         self.grid, self.agreement, self.told, self.group, self.timeout = (
