@@ -209,9 +209,8 @@ mod tests {
                     let mut share = p.share(place);
                     if wrong.contains(&place) {
                         // Equal errors could cancel: weights of some places sum to zero.
-                        let error = Scalar::from(
-                            1_000_003_u64.pow(1 + place as u32 % 3) + u64::from(place as u32),
-                        );
+                        let error =
+                            Scalar::from(1_000_003_u64.pow(1 + place % 3) + u64::from(place));
                         *share = (scalar(&share).unwrap() + error).to_bytes();
                     }
                     (place, BTreeMap::from([(9, share)]))

@@ -303,9 +303,9 @@ impl Server {
         let mut tree = self.tree();
         // Weights that depend on all clients change with every step.
         if self.rules.most_share.is_some() {
-            tree.mark_all_stale()
+            tree.mark_all_stale();
         } else {
-            tree.mark_stale(client, step)
+            tree.mark_stale(client, step);
         }
     }
 
