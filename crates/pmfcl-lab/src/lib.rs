@@ -4,7 +4,7 @@
 //! is timed.
 //!
 //! [`data`] reads a data set (Parquet), [`stream`] divides it into tasks, [`classifiers`] runs every classifier over
-//! every stream. [`images`] runs the methods of the field over streams of images, next to their published numbers; [`wide`] is PMF-CL
+//! every stream. [`images`] runs the methods of the field over streams of images, next to their published numbers; [`random_features`] is PMF-CL
 //! on thousands of random features there. [`contest`] holds all methods against each other over any table. [`reproduce`] is the
 //! paper's own experiments.
 

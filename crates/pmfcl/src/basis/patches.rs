@@ -71,6 +71,7 @@ impl Windows {
 
 /// Where windows lie on an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[doc(hidden)] // for export
 pub struct Layout {
     /// Pixels in a column of the image.
     pub height: usize,

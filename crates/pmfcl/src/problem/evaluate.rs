@@ -26,6 +26,7 @@ pub struct Evaluation {
 
 /// A bin of the reliability curve: rows whose predicted class has about the same probability.
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[doc(hidden)] // for report, terminal
 pub struct ReliabilityBin {
     /// Rows in it.
     pub samples: f64,

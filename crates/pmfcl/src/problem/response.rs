@@ -47,6 +47,7 @@ pub enum ClassRule {
 
 /// A density of rows for each class; see [`crate::problem::gaussian::class_covariance`].
 #[derive(Debug, Clone, PartialEq)]
+#[doc(hidden)] // for export
 pub struct Densities {
     /// `T`
     pub temperature: f64,
@@ -62,6 +63,7 @@ pub struct Densities {
 
 /// The density of one class.
 #[derive(Debug, Clone, PartialEq)]
+#[doc(hidden)] // for export
 pub struct ClassDensity {
     /// `ln π_k`
     pub log_share: f64,
@@ -122,6 +124,7 @@ impl Densities {
 
 /// How far rows are from the nearest class.
 #[derive(Debug, Clone, PartialEq)]
+#[doc(hidden)] // for export
 pub enum RowDistance {
     /// By the covariance all classes share.
     Shared(NearestClass),
@@ -152,6 +155,7 @@ impl RowDistance {
 /// The temperature of each row, `T (c + r)/(c + 1)`, with `r` the squared distance to the nearest class mean in units of what is
 /// usual; see [`crate::problem::gaussian::calibrate`].
 #[derive(Debug, Clone, PartialEq)]
+#[doc(hidden)] // for export
 pub struct RowTemperature {
     /// `T`
     pub temperature: f64,
@@ -168,6 +172,7 @@ pub struct RowTemperature {
 
 /// The squared distance of rows to the mean of the nearest class, `d² = min_k (x−μ_k)ᵀ Σ⁻¹ (x−μ_k)`.
 #[derive(Debug, Clone, PartialEq)]
+#[doc(hidden)] // for export
 pub struct NearestClass {
     /// The usual squared distance of a row to the mean of its class.
     pub usual: f64,
@@ -243,6 +248,7 @@ const FIRST: f64 = -4.0;
 /// threshold has a meaning: 0.99 takes one in a hundred of them for something else. Where nothing was measured, the share is that
 /// of normal classes (χ², by Wilson and Hilferty).
 #[derive(Debug, Clone, PartialEq)]
+#[doc(hidden)] // for cli
 pub struct Novelty {
     /// How far rows are.
     pub distance: RowDistance,

@@ -19,6 +19,7 @@ const MOST_BYTES: usize = 1 << 24;
 
 /// Rows of a task, chosen by their hashes.
 #[derive(Debug, Clone, Default, PartialEq)]
+#[doc(hidden)] // for cli, ingest
 pub struct RowSample {
     /// Inputs of each row.
     width: usize,

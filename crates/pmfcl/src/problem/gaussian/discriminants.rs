@@ -47,6 +47,7 @@ const LEAST_VARIANCE: f64 = 1e-6;
 const LEAST_SHRINKAGE: f64 = 1e-8;
 /// A fitted gaussian model.
 #[derive(Debug, Clone)]
+#[doc(hidden)] // a part of `Response`
 pub struct Discriminants {
     theta: Theta,
     priors: Vec<f64>,
