@@ -120,7 +120,7 @@ class ContinualClassifier(ClassifierMixin, Continual):
 
     def _learn(self, X, y, task, classes, sample_weight, weight, fresh):
         names = _inputs.target_names(y)
-        X = _inputs.rows(self, X, reset=fresh)
+        X = _inputs.rows(self, X, reset=fresh, learn=True)
         labels, weights = self._labels(y, X, sample_weight)
         X, labels, weights = kept(X, labels, weights)
         known = self._known_classes(fresh)
@@ -160,6 +160,14 @@ class ContinualClassifier(ClassifierMixin, Continual):
         check_consistent_length(X, y)
         check_classification_targets(y)
         return y, _inputs.sample_weights(sample_weight, X)
+
+    def _checked(self, X, y, sample_weight):
+        labels, weights = self._labels(y, X, sample_weight)
+        X, labels, weights = kept(X, labels, weights)
+        return X, coded(labels, self._known_classes(fresh=False)), weights
+
+    def _output_names(self):
+        return self._model.classes()
 
     def _unlearn_rows(self, task, X, y, sample_weight):
         labels, weights = self._labels(y, X, sample_weight)

@@ -95,7 +95,7 @@ class Continual(BaseEstimator):
 
     def _new_model(self, targets, classes=None, **settings):
         """A model with these parameters that has learned nothing; `classes` is None for values, empty for classes as they appear."""
-        return _core.Model(
+        model = _core.Model(
             self._feature_names(),
             targets,
             setting(self.loss),
@@ -103,11 +103,20 @@ class Continual(BaseEstimator):
             {**self._settings(), **settings},
             classes,
         )
+        columns = vars(self).get("_columns")
+        if columns is not None:
+            model.set_origins(columns.origins)
+        return model
 
     def _learn_task(self, model, name, X, y, sample_weight, weight):
         """Learns a task, and warns where the model has one more thing to say about its tasks than before."""
         before = model.warnings()
-        model.learn(name, X, y, sample_weight, self._weight(weight))
+        grown = vars(self).pop("_grown", None)
+        new = grown.origins[len(self._columns.origins) :] if grown is not None else []
+        new = [(column, category) for column, _, category in new]
+        model.learn(name, X, y, sample_weight, self._weight(weight), new)
+        if new:
+            self._columns = grown
         after = model.warnings()
         if len(after) > len(before):
             for text in after:
@@ -116,6 +125,9 @@ class Continual(BaseEstimator):
 
     def _feature_names(self):
         """Names of the inputs for model file and messages; the command line names bare columns so too."""
+        columns = vars(self).get("_columns")
+        if columns is not None:
+            return columns.names()
         names = getattr(self, "feature_names_in_", None)
         return [f"x{j + 1}" for j in range(self.n_features_in_)] if names is None else [str(name) for name in names]
 
@@ -210,6 +222,28 @@ class Continual(BaseEstimator):
         """The summary of one task, to add up elsewhere."""
         learned(self)
         return self._model.summary(str(task))
+
+    def check(self, X, y, sample_weight=None, refuse_if=()):
+        """Whether rows go with what was learned, before they are: nothing is changed.
+
+        The report says whether the rows follow the model (Chow's test, and what one model for both would cost), which columns
+        moved or are in other units, which rows are far off, which categories are new, and whether the same rows were learned
+        before. `refuse_if` takes conditions as `pmfcl check --refuse-if`: those that hold are in `report.refused`.
+        """
+        learned(self)
+        X = _inputs.rows(self, X, reset=False, learn=True)
+        grown = vars(self).pop("_grown", None)
+        new = grown.origins[len(self._columns.origins) :] if grown is not None else []
+        new = [(column, category) for column, _, category in new]
+        X, y, weights = self._checked(X, y, sample_weight)
+        conditions = [refuse_if] if isinstance(refuse_if, str) else [str(condition) for condition in refuse_if]
+        return _views.CheckReport(self._model.check(X, y, weights, new, conditions))
+
+    def coefficients(self, level=0.95):
+        """Coefficients by name: a pandas frame (a list of dicts without pandas) with target, name, coef, and for squared loss
+        std_error, t, p_value, low and high; these assume independent noise of equal variance."""
+        learned(self)
+        return _views.coefficients(self._model, self._layer(), self._output_names(), level)
 
     def history(self):
         """Loss and forgetting of every task after every task, from the summaries alone; bounds on both where the loss is bounded."""

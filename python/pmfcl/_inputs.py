@@ -4,6 +4,7 @@ import numpy as np
 from sklearn.utils.validation import _check_sample_weight, check_array, check_consistent_length, validate_data
 
 from . import _core
+from ._columns import Columns, column_names
 
 # The core reads both without a copy, and finds what is not finite on its way.
 TABLE = {"dtype": [np.float64, np.float32], "order": "C", "ensure_all_finite": False}
@@ -19,15 +20,26 @@ def speaks_arrow(table):
     return hasattr(table, "__arrow_c_stream__") and type(table).__module__.partition(".")[0] != "pandas"
 
 
-def rows(estimator, X, *, reset):
-    """The rows of X, with what scikit-learn asks of columns and their names."""
+def rows(estimator, X, *, reset, learn=False):
+    """The rows of X, with what scikit-learn asks of columns and their names; new categories are let in to `learn`."""
+    vars(estimator).pop("_grown", None)
     if reset:
         vars(estimator).pop("_columns", None)
     if ready(X, 2) and len(X) and plain(estimator, X.shape[1], reset):
         return X
-    columns = None if reset else vars(estimator).get("_columns")
+    columns = Columns.of_frame(X) if reset else vars(estimator).get("_columns")
+    if columns is not None and reset:
+        names = column_names(X)
+        estimator._columns = columns
+        estimator.n_features_in_, estimator.feature_names_in_ = len(names), np.array(names, dtype=object)
     if columns is not None and columns.cover(X):
+        if learn and not reset:
+            columns = columns.grown(X)
+            estimator._grown = columns
         return check_array(columns.encode(X), **TABLE, input_name="X", estimator=estimator)
+    if columns is not None and column_names(X) is not None:
+        lacking = [name for name in columns.column_names() if name not in column_names(X)]
+        raise ValueError(f"X lacks the column '{lacking[0]}', which the model has learned")
     if not speaks_arrow(X):
         return validate_data(estimator, X, reset=reset, **TABLE)
     names, X = _core.arrow_table(X)

@@ -121,7 +121,7 @@ class ContinualRegressor(MultiOutputMixin, RegressorMixin, Continual):
 
     def _learn(self, X, y, task, sample_weight, weight, fresh):
         names = _inputs.target_names(y)
-        X = _inputs.rows(self, X, reset=fresh)
+        X = _inputs.rows(self, X, reset=fresh, learn=True)
         y, flat, weights = self._targets(y, X, sample_weight)
         X, y, weights = kept(X, y, weights)
         model = self._new_model(self._target_names(names, y.shape[1])) if fresh else self._model
@@ -150,6 +150,13 @@ class ContinualRegressor(MultiOutputMixin, RegressorMixin, Continual):
         """Targets as a table, whether they were one list, and weights with the rows that have any."""
         y = _inputs.targets(y, X, self)
         return y.reshape(len(y), -1), y.ndim == 1, _inputs.sample_weights(sample_weight, X)
+
+    def _checked(self, X, y, sample_weight):
+        y, _, weights = self._targets(y, X, sample_weight)
+        return kept(X, y, weights)
+
+    def _output_names(self):
+        return self._model.facts()["targets"]
 
     def _unlearn_rows(self, task, X, y, sample_weight):
         y, _, weights = self._targets(y, X, sample_weight)

@@ -3,6 +3,7 @@
 //! This crate parses arguments, calls the libraries and prints. Results go to stdout, notes and errors to stderr.
 
 mod bike;
+mod check;
 mod demo;
 mod export;
 mod hindsight;
@@ -12,6 +13,8 @@ mod merge;
 mod picture;
 mod predict;
 mod predictions;
+mod receipt;
+mod schema;
 mod score;
 mod show;
 mod stream;
@@ -53,6 +56,8 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Learn(Box<learn::Learn>),
+    Schema(schema::Schema),
+    Check(check::Check),
     Predict(predict::Predict),
     Score(score::Score),
     Show(show::Show),
@@ -75,6 +80,8 @@ fn main() -> ExitCode {
     set_verbosity(Verbosity { json: cli.json, quiet: cli.quiet, verbose: cli.verbose });
     exit(match cli.command {
         Command::Learn(c) => c.run(),
+        Command::Schema(c) => c.run(),
+        Command::Check(c) => c.run(),
         Command::Predict(c) => c.run(),
         Command::Score(c) => c.run(),
         Command::Show(c) => c.run(),

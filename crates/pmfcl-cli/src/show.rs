@@ -58,24 +58,35 @@ impl Show {
         ] {
             out.push_str(&format!("  {name:<11} {value}\n"));
         }
+        for (target, fit) in fits(model) {
+            let fit = format!("RMSE {}, R² {}", short(fit.rmse), short(fit.r2));
+            out.push_str(&format!("  {:<11} {fit} on all rows learned\n", cut(&target, 11)));
+        }
         out.push('\n');
         // Of a loss that is bounded the least is only known from below.
         let best = if problem.description().exact { "best" } else { "best ≥" };
-        let mut table = Table::new(
-            &format!("Tasks ({})", tasks.len()),
-            &["task", "samples", "rank", "weight", "loss", best, "forgetting", "bound"],
-        );
+        // Where forgetting is known it is its own bound, and errors in units of the target say more.
+        let measured = tasks.iter().any(|t| t.mse.is_some()) && !problem.predicts_classes();
+        let title = format!("Tasks ({})", tasks.len());
+        let mut table = if measured {
+            let columns = ["task", "samples", "weight", "RMSE", "R²", "loss", best, "forgetting"];
+            Table::new(&title, &columns)
+        } else {
+            let columns =
+                ["task", "samples", "rank", "weight", "loss", best, "forgetting", "bound"];
+            Table::new(&title, &columns)
+        };
         let cells = |t: &TaskReport| {
             let mark = if t.guaranteed { "" } else { "?" };
-            [
-                grouped(t.samples),
-                t.rank.to_string(),
-                format!("{:.4}", t.weight),
-                maybe(t.loss),
-                maybe(t.min_loss),
-                maybe(t.forgetting),
-                t.bound.map_or_else(|| "–".to_owned(), |b| format!("{}{mark}", short(b))),
-            ]
+            let bound = t.bound.map_or_else(|| "–".to_owned(), |b| format!("{}{mark}", short(b)));
+            let (samples, weight) = (grouped(t.samples), format!("{:.4}", t.weight));
+            let (loss, least, lost) = (maybe(t.loss), maybe(t.min_loss), maybe(t.forgetting));
+            if measured {
+                let (rmse, r2) = errors(t);
+                [samples, weight, maybe(rmse), maybe(r2), loss, least, lost]
+            } else {
+                [samples, t.rank.to_string(), weight, loss, least, lost, bound]
+            }
         };
         let rows: Vec<_> = tasks.iter().map(cells).collect();
         // Names have the room that numbers leave: two blanks stand before each column.
@@ -105,6 +116,13 @@ impl Show {
 /// What the numbers of the tasks mean, where that is not plain.
 fn notes(model: &Model, tasks: &[TaskReport]) -> Vec<String> {
     let mut notes: Vec<String> = Vec::new();
+    if tasks.iter().any(|t| t.mse.is_some()) && !model.learner.problem().predicts_classes() {
+        notes.push(
+            "RMSE is in units of the target; loss is half its square; best is the least loss of a model of the task's own; \
+             forgetting is loss − best"
+                .to_owned(),
+        );
+    }
     notes.extend(model.learner.problem().description().table_note.map(str::to_owned));
     if tasks.iter().any(|t| t.bound.is_none()) {
         notes.push("– : the summaries kept do not determine it (compact memory)".to_owned());
@@ -122,6 +140,18 @@ fn notes(model: &Model, tasks: &[TaskReport]) -> Vec<String> {
         Some(_) => {}
     }
     notes
+}
+
+/// RMSE and R² of a task, means over its targets.
+fn errors(t: &TaskReport) -> (Option<f64>, Option<f64>) {
+    let mean = |list: &Vec<f64>| list.iter().sum::<f64>() / list.len().max(1) as f64;
+    (t.mse.as_ref().map(|mse| mean(mse).sqrt()), t.r2.as_ref().map(mean))
+}
+
+/// How well every target is fitted, where the summaries say it.
+fn fits(model: &Model) -> Vec<(String, pmfcl::learner::TargetFit)> {
+    let fits = model.learner.fits().ok().flatten().unwrap_or_default();
+    model.schema.targets.iter().cloned().zip(fits).collect()
 }
 
 /// The tasks as they stand; none before the first.
@@ -215,6 +245,13 @@ pub(crate) fn document(model: &Model, tasks: &[TaskReport]) -> Value {
         },
     });
     MeanForgetting::of(learner).enter(&mut document);
+    let fits: Vec<Value> = fits(model)
+        .iter()
+        .map(|(target, fit)| json!({ "target": target, "rmse": fit.rmse, "r2": fit.r2 }))
+        .collect();
+    if !fits.is_empty() {
+        document["fit"] = json!(fits);
+    }
     if problem.predicts_classes() {
         document["target"] = json!(model.schema.targets[0]);
         document["classes"] = json!(learner.classes());
@@ -250,5 +287,7 @@ fn task(t: &TaskReport) -> Value {
         "bound": t.bound,
         "guaranteed": t.guaranteed,
         "outcome": t.outcome.to_string(),
+        "rmse": errors(t).0,
+        "r2": errors(t).1,
     })
 }

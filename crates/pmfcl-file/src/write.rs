@@ -9,6 +9,7 @@ use pmfcl::{Learner, Outcome, Preference};
 use rusqlite::{Connection, Statement, params};
 use serde_json::{Value, json};
 
+use crate::audit::{self, AuditEntry};
 use crate::error::FileError;
 use crate::layout::{self, Layout};
 use crate::model::Model;
@@ -75,11 +76,14 @@ pub(crate) fn write(
     scope: Scope,
     generation: i64,
     state: &FileState,
+    entries: &[AuditEntry],
 ) -> Result<Written> {
-    let done = write_rows(path, connection, model, scope, generation, state).and_then(|written| {
-        connection.execute_batch("COMMIT").map_err(|e| FileError::committing(path, &e))?;
-        Ok(written)
-    });
+    let done = write_rows(path, connection, model, scope, generation, state, entries).and_then(
+        |written| {
+            connection.execute_batch("COMMIT").map_err(|e| FileError::committing(path, &e))?;
+            Ok(written)
+        },
+    );
     if done.is_err() {
         // The rollback may have happened already; either way nothing of this is in the file.
         let _ = connection.execute_batch("ROLLBACK");
@@ -94,6 +98,7 @@ fn write_rows(
     scope: Scope,
     generation: i64,
     state: &FileState,
+    entries: &[AuditEntry],
 ) -> Result<Written> {
     let failed = |e: rusqlite::Error| FileError::sqlite(path, "write", &e);
     let records = model.learner.records();
@@ -120,6 +125,7 @@ fn write_rows(
         }
         write_tasks(connection, &model.learner, first)?;
         write_values(connection, model, generation, known_pool)?;
+        audit::insert(connection, entries)?;
         let sealed = sealed.extended(connection)?;
         let mark = Mark { generation, seal: seal(connection, &sealed)? };
         put(connection, "seal", mark.seal.to_string().as_bytes())?;

@@ -10,10 +10,12 @@
 //! | `passes` | passes over rows that Ctrl-C can interrupt |
 //! | `summary` | `Summary` |
 //! | `federation`, `private`, `secagg` | agreement and server of a federation; private uploads; masked sums |
+//! | `check` | rows before they are learned; columns of frames |
 //! | `model`, `hindsight`, `look`, `file` | `Model`: learning and predicting; changes in hindsight; reports; bytes and files |
 
 mod arrow;
 mod call;
+mod check;
 mod federation;
 mod file;
 mod hindsight;

@@ -118,7 +118,23 @@ pub(crate) fn fit(
     rows: TaskRows<'_>,
     weight: f64,
 ) -> Result<(Design, Draft), Failure> {
-    let design = learner.design_for(&rows.x)?;
+    fit_with(learner, rows, weight, 0)
+}
+
+/// The same where the last `new` inputs of the rows are unknown to the learner.
+///
+/// # Errors
+/// As [`fit`], and when the basis does not take new inputs.
+pub(crate) fn fit_with(
+    learner: &Learner,
+    rows: TaskRows<'_>,
+    weight: f64,
+    new: usize,
+) -> Result<(Design, Draft), Failure> {
+    let design = match learner.design() {
+        Some(design) if new > 0 => design.with_inputs(new)?,
+        _ => learner.design_for(&rows.x)?,
+    };
     let draft = {
         let mut passes = InterruptiblePasses::new(learner.context_with(&design), rows)?;
         let first = passes.run(&learner.problem().first_pass());

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use super::content::Content;
 use super::moments::Moments;
 use crate::error::{Error, Result};
 use crate::labels::Classes;
@@ -190,7 +191,12 @@ impl TaskSummary {
             LeastLoss::Exact(_) => LeastLoss::Exact(quadratic.min_loss()),
             other => other,
         };
-        let head = TaskHead { samples, rows, counts, least, content: None, ..a.head.clone() };
+        let content = a
+            .head
+            .content
+            .zip(b.head.content)
+            .map(|(x, y)| Content::from_bytes(&x).plus(&Content::from_bytes(&y)).to_bytes());
+        let head = TaskHead { samples, rows, counts, least, content, ..a.head.clone() };
         Ok(Self { head, quadratic, moments, classes, new_inputs })
     }
 
