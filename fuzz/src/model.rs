@@ -435,7 +435,11 @@ fn models() -> Vec<Model> {
         classification("logistic", MemoryKind::Ledger),
     ];
     let mut worded = regression(Settings::default());
-    worded.schema.columns.push(Column { name: "town".into(), kind: ColumnKind::Text });
+    worded.schema.columns.push(Column {
+        name: "town".into(),
+        kind: ColumnKind::Text,
+        format: None,
+    });
     worded.schema.columns[1].kind = ColumnKind::Block(1);
     worded.schema.inputs[1] = Input::Part { column: 1, place: 0 };
     models.push(worded);

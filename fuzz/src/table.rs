@@ -34,7 +34,7 @@ pub fn way(bytes: &[u8]) -> Option<(Way, &[u8])> {
         missing: if bits & 2 == 0 { Missing::Refuse } else { Missing::Drop },
         delimiter: [None, Some(b','), Some(b';'), Some(b' ')][usize::from(bits >> 2 & 3)],
         quote: [b'"', b'\''][usize::from(bits >> 4 & 1)],
-        piece_rows: None,
+        ..Options::default()
     };
     let form = [Form::Number, Form::Text, Form::Date, Form::Number][usize::from(more & 3)];
     let piece_rows = usize::from(more >> 2 & 7) + 1;

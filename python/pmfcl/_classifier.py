@@ -148,7 +148,7 @@ class ContinualClassifier(ClassifierMixin, Continual):  # type: ignore[misc]  # 
         self, X: Any, y: Any, classes: Any, sample_weight: Any, task: object, weight: float | None, fresh: bool
     ) -> Self:
         names = _inputs.target_names(y)
-        X = _inputs.rows(self, X, reset=fresh)
+        X = _inputs.rows(self, X, reset=fresh, learn=True)
         labels, weights = self._labels(y, X, sample_weight)
         X, labels, weighted = kept(X, labels, weights)
         known = self._known_classes(fresh)
@@ -194,6 +194,14 @@ class ContinualClassifier(ClassifierMixin, Continual):  # type: ignore[misc]  # 
         check_consistent_length(X, y)
         check_classification_targets(y)
         return y, _inputs.sample_weights(sample_weight, X)
+
+    def _checked(self, X: NDArray[Any], y: Any, sample_weight: Any) -> tuple[NDArray[Any], Any, Any]:
+        labels, weights = self._labels(y, X, sample_weight)
+        X, labels, weighted = kept(X, labels, weights)
+        return X, coded(labels, self._known_classes(fresh=False)), weighted
+
+    def _output_names(self) -> list[str]:
+        return self._model.classes()
 
     def _unlearn_rows(self, task: str, X: NDArray[Any], y: Any, sample_weight: Any) -> None:
         labels, weights = self._labels(y, X, sample_weight)

@@ -107,6 +107,7 @@ class Continual(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no ann
     n_jobs: int | None
     n_features_in_: int
     _model: _core.Model
+    _columns: Columns | None
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_model")
@@ -131,7 +132,7 @@ class Continual(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no ann
 
     def _new_model(self, targets: list[str], classes: list[str] | None = None, **settings: Any) -> _core.Model:
         """A model with these parameters that has learned nothing; `classes` is None for values, empty for classes as they appear."""
-        return _core.Model(
+        model = _core.Model(
             self._feature_names(),
             targets,
             setting(self.loss),
@@ -139,6 +140,10 @@ class Continual(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no ann
             {**self._settings(), **settings},
             classes,
         )
+        columns = vars(self).get("_columns")
+        if columns is not None:
+            model.set_origins(columns.origins)
+        return model
 
     def _learn_task(
         self,
@@ -151,10 +156,14 @@ class Continual(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no ann
     ) -> None:
         """Learns a task, or adds rows to the current one, and warns where the model has one more thing to say than before."""
         before = model.warnings()
+        grown = self.__dict__.pop("_grown", None)
+        new = [] if grown is None else grown.added_to(self._columns)
         if self._continues(model, task, weight):
-            model.append(X, y, sample_weight)
+            model.append(X, y, sample_weight, new)
         else:
-            model.learn(STREAM if task is None else str(task), X, y, sample_weight, self._weight(weight))
+            model.learn(STREAM if task is None else str(task), X, y, sample_weight, self._weight(weight), new)
+        if new:
+            self._columns = grown
         after = model.warnings()
         if len(after) > len(before):
             for text in after:
@@ -171,6 +180,10 @@ class Continual(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no ann
 
     def _feature_names(self) -> list[str]:
         """Names of the inputs for model file and messages; the command line names bare columns so too."""
+        columns = vars(self).get("_columns")
+        if columns is not None:
+            names_of_inputs: list[str] = columns.names()
+            return names_of_inputs
         names = getattr(self, "feature_names_in_", None)
         return [f"x{j + 1}" for j in range(self.n_features_in_)] if names is None else [str(name) for name in names]
 
@@ -266,6 +279,29 @@ class Continual(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no ann
         """The summary of one task, to add up elsewhere."""
         learned(self)
         return self._model.summary(str(task))
+
+    def check(
+        self, X: Any, y: Any, sample_weight: Any = None, refuse_if: str | Iterable[object] = ()
+    ) -> _views.CheckReport:
+        """Whether rows go with what was learned, before they are: nothing is changed.
+
+        The report says whether the rows follow the model (Chow's test, and what one model for both would cost), which columns
+        moved or are in other units, which rows are far off, which categories are new, and whether the same rows were learned
+        before. `refuse_if` takes conditions as `pmfcl check --refuse-if`: those that hold are in `report.refused`.
+        """
+        learned(self)
+        X = _inputs.rows(self, X, reset=False, learn=True)
+        grown = self.__dict__.pop("_grown", None)
+        new = [] if grown is None else grown.added_to(self._columns)
+        X, y, weights = self._checked(X, y, sample_weight)
+        conditions = [refuse_if] if isinstance(refuse_if, str) else [str(condition) for condition in refuse_if]
+        return _views.CheckReport(self._model.check(X, y, weights, new, conditions))
+
+    def coefficients(self, level: float = 0.95) -> Any:
+        """Coefficients by name: a pandas frame (a list of dicts without pandas) with target, name, coef, and for squared loss
+        std_error, t, p_value, low and high; these assume independent noise of equal variance."""
+        learned(self)
+        return _views.coefficients(self._model, self._layer(), self._output_names(), level)
 
     def history(self) -> _views.History:
         """Loss and forgetting of every task after every task, from the summaries alone; bounds on both where the loss is bounded."""

@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import _check_sample_weight, check_array, check_consistent_length, validate_data
 
 from . import _core
+from ._columns import Columns, column_names
 
 # The core reads both, and finds what is not finite on its way.
 TABLE: dict[str, Any] = {"dtype": [np.float64, np.float32], "order": "C", "ensure_all_finite": False}
@@ -34,18 +35,29 @@ def speaks_arrow(table: object) -> bool:
     return hasattr(table, "__arrow_c_stream__") and type(table).__module__.partition(".")[0] != "pandas"
 
 
-def rows(estimator: Any, X: Any, *, reset: bool) -> NDArray[Any]:
-    """The rows of X, with what scikit-learn asks of columns and their names."""
+def rows(estimator: Any, X: Any, *, reset: bool, learn: bool = False) -> NDArray[Any]:
+    """The rows of X, with what scikit-learn asks of columns and their names; new categories are let in to `learn`."""
+    vars(estimator).pop("_grown", None)
     if reset:
         vars(estimator).pop("_columns", None)
     table: NDArray[Any]
     if ready(X, 2) and len(X) and plain(estimator, X.shape[1], reset):
         table = X
         return table
-    columns = None if reset else vars(estimator).get("_columns")
+    columns = Columns.of_frame(X) if reset else vars(estimator).get("_columns")
+    names = column_names(X)
+    if columns is not None and reset and names is not None:
+        estimator._columns = columns
+        estimator.n_features_in_, estimator.feature_names_in_ = len(names), np.array(names, dtype=object)
     if columns is not None and columns.cover(X):
+        if learn and not reset:
+            columns = columns.grown(X)
+            estimator._grown = columns
         table = check_array(columns.encode(X), **TABLE, input_name="X", estimator=estimator)
         return table
+    if columns is not None and names is not None:
+        lacking = [name for name in columns.column_names() if name not in names]
+        raise ValueError(f"X lacks the column '{lacking[0]}', which the model has learned")
     if not speaks_arrow(X):
         table = validate_data(estimator, X, reset=reset, **TABLE)
         return table

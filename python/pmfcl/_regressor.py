@@ -132,7 +132,7 @@ class ContinualRegressor(MultiOutputMixin, RegressorMixin, Continual):  # type: 
 
     def _learn(self, X: Any, y: Any, sample_weight: Any, task: object, weight: float | None, fresh: bool) -> Self:
         names = _inputs.target_names(y)
-        X = _inputs.rows(self, X, reset=fresh)
+        X = _inputs.rows(self, X, reset=fresh, learn=True)
         y, flat, weights = self._targets(y, X, sample_weight)
         X, y, weighted = kept(X, y, weights)
         model = self._new_model(self._target_names(names, y.shape[1])) if fresh else self._model
@@ -162,6 +162,13 @@ class ContinualRegressor(MultiOutputMixin, RegressorMixin, Continual):  # type: 
         """Targets as a table, whether they were one list, and weights with the rows that have any."""
         y = _inputs.targets(y, X, self)
         return y.reshape(len(y), -1), y.ndim == 1, _inputs.sample_weights(sample_weight, X)
+
+    def _checked(self, X: NDArray[Any], y: Any, sample_weight: Any) -> tuple[NDArray[Any], Any, Any]:
+        y, _, weights = self._targets(y, X, sample_weight)
+        return kept(X, y, weights)
+
+    def _output_names(self) -> list[str]:
+        return list(self._model.facts()["targets"])
 
     def _unlearn_rows(self, task: str, X: NDArray[Any], y: Any, sample_weight: Any) -> None:
         y, _, weights = self._targets(y, X, sample_weight)

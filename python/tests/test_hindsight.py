@@ -128,8 +128,9 @@ def test_another_ridge_without_data(months):
 def test_unlearning_is_never_having_learned(months, memory):
     model = learned(ContinualRegressor(ridge=0.1, memory=memory), months)
     X, y = months[1]
-    with pytest.raises(ValueError, match="learned with 90 samples, but 5 were given"):
-        model.unlearn("t1", X[:5], y[:5])
+    folded = model._model.facts()["folded"]
+    with pytest.raises(ValueError, match="learned with 90 samples, but 5 were given" if folded else "cannot remove"):
+        model.unlearn("t1", X[:5] if folded else X[:5] + 100, y[:5])
     assert "t1" in model.forgetting_
     if memory == "compact" and model._model.facts()["folded"]:
         with pytest.raises(ValueError, match="rows once more"):

@@ -62,6 +62,7 @@ impl Calibrate {
             &files,
             vec![Wanted::new(target.clone(), Form::Text)],
             std::slice::from_ref(&target),
+            false,
             &|part| Ok((part.batch.rows, sampled(&model, &part, &target)?)),
             |(count, next)| {
                 rows += count;

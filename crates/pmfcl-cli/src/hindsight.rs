@@ -4,12 +4,15 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
-use pmfcl::{Error, Learner, MemoryKind, Preference, Ridge};
-use pmfcl_file::{Access, Store};
+use pmfcl::{Error, Learner, Preference, Ridge};
+use pmfcl_file::{Access, AuditEntry, ColumnNames, Model, Store};
 use pmfcl_ingest::{ColumnSelection, summarize_again};
 
+use crate::receipt::{Receipt, file_hash, now};
 use crate::show::{document, task_reports};
-use pmfcl_terminal::{Reading, Table, answer, cut, expand, maybe, short};
+use pmfcl_terminal::{
+    Reading, Table, answer, cut, ending_in, expand, grouped, maybe, short, write,
+};
 
 /// Change the weights of the tasks, without their data.
 #[derive(Debug, Args)]
@@ -133,19 +136,30 @@ fn pairs(list: &[String]) -> Result<Vec<(String, f64)>> {
         .collect()
 }
 
-/// Remove a task exactly, as if it had never been learned.
+/// Remove a task, or rows of it, exactly: as if they had never been learned.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   pmfcl unlearn sales.pmf 2024-03
-  pmfcl unlearn compact.pmf patient-7 --data patient-7.csv   (compact memory needs the rows once more)")]
+  pmfcl unlearn visits.pmf 2024-03 --data patient-7.csv --receipt patient-7.json   (these rows of the task)
+  pmfcl verify visits.pmf --receipt patient-7.json
+  pmfcl unlearn compact.pmf 2024-03 --data 2024-03.csv   (compact memory needs all rows once more)")]
 pub(crate) struct Unlearn {
     /// The model file.
     model: PathBuf,
     /// The task to remove.
     task: String,
-    /// Its rows, where compact memory has merged it with the others.
+    /// Remove these rows of the task only. Compact memory, which has merged its tasks, needs all rows of the task.
     #[arg(long, value_name = "FILE")]
     data: Vec<String>,
+    /// Columns of the data that are not features.
+    #[arg(long, value_delimiter = ',', value_name = "COLS")]
+    exclude: Vec<String>,
+    /// Write a statement of what was removed to this .json file; `pmfcl verify MODEL --receipt FILE` checks it.
+    #[arg(long, value_name = "FILE", value_parser = ending_in(&[".json"]))]
+    receipt: Option<PathBuf>,
+    /// Keep the name of the task in the audit table of the model.
+    #[arg(long)]
+    audit_name: bool,
     #[command(flatten)]
     reading: Reading,
 }
@@ -153,14 +167,10 @@ pub(crate) struct Unlearn {
 impl Unlearn {
     pub(crate) fn run(&self) -> Result<()> {
         let (mut store, mut model) = Store::open(&self.model, Access::Write)?;
-        if !self.data.is_empty() && model.learner.settings().memory == MemoryKind::Ledger {
-            bail!(
-                "{0}: the model keeps the summary of every task (--memory ledger), and rows cannot be removed from one yet; `pmfcl unlearn {0} {1}` without --data removes the whole task `{1}`",
-                self.model.display(),
-                self.task
-            );
-        }
+        let before = self.receipt.as_ref().map(|_| file_hash(&self.model)).transpose()?;
         store.load(&mut model)?;
+        let known = model.learner.records().iter().find(|record| record.name == self.task);
+        let mut removed = known.map(|record| record.head.clone());
         if self.data.is_empty() {
             let done = model.learner.unlearn(&self.task);
             done.map_err(|error| match error {
@@ -177,9 +187,23 @@ impl Unlearn {
                 paths.extend(expand(argument)?);
             }
             let files = self.reading.files(paths)?;
-            let summary = summarize_again(&model, &files, &ColumnSelection::default())?;
-            model.learner.unlearn_summary(&self.task, &summary)?;
+            let selection =
+                ColumnSelection { exclude: self.exclude.clone(), ..ColumnSelection::default() };
+            let summary = summarize_again(&model, &files, &selection)?;
+            let names = ColumnNames::of(&model.schema, &model.learner);
+            let done = model.learner.unlearn_rows(&self.task, &summary);
+            done.map_err(|error| removal_error(&model, &names, error))?;
+            removed = Some(summary.head);
         }
+        let rows_only = model.learner.contains(&self.task);
+        let entry = AuditEntry {
+            time: now(),
+            action: if rows_only { "unlearn rows" } else { "unlearn task" }.to_owned(),
+            task: self.audit_name.then(|| self.task.clone()),
+            rows: removed.as_ref().and_then(|head| head.rows),
+            content: removed.as_ref().and_then(|head| head.content),
+        };
+        store.audit(entry.clone());
         if !model.learner.records().is_empty() {
             model.learner.solution()?;
         }
@@ -187,13 +211,38 @@ impl Unlearn {
         let tasks = task_reports(&model)?;
         // A category or class of this task alone is an input that counts for nothing now.
         let named = model.schema.has_text() || model.learner.problem().predicts_classes();
-        let words = format!(
-            "unlearned {}: {} tasks are left; {} no longer holds anything of its rows{}\n",
-            self.task,
+        let what = match entry.rows {
+            Some(rows) if rows_only => format!("{} rows of {}", grouped(rows as f64), self.task),
+            _ if rows_only => format!("rows of {}", self.task),
+            _ => self.task.clone(),
+        };
+        let mut words = format!(
+            "unlearned {what}: {} tasks are left; {} no longer holds anything of {} rows{}\n",
             tasks.len(),
             self.model.display(),
+            if rows_only { "these" } else { "its" },
             if named { " but the names of categories and classes" } else { "" }
         );
+        // The file is complete when it is closed.
+        drop(store);
+        if let (Some(path), Some(before)) = (&self.receipt, before) {
+            let receipt = Receipt::new(&self.model, &entry, before, file_hash(&self.model)?);
+            write(path, receipt.text().as_bytes())?;
+            words.push_str(&format!("{}: the receipt\n", path.display()));
+        }
         answer(&document(&model, &tasks), &words)
     }
+}
+
+/// Why rows cannot be removed, with columns by name.
+fn removal_error(model: &Model, names: &ColumnNames, error: Error) -> anyhow::Error {
+    let message = names.message(&error, true);
+    let few = message.contains("of some direction would remain");
+    if few && model.schema.has_text() {
+        return anyhow::anyhow!(
+            "{message}; this is so where the rows are all of a category that the task has: unlearn the whole task and learn \
+             its other rows again"
+        );
+    }
+    anyhow::anyhow!(message)
 }

@@ -6,20 +6,25 @@ use std::path::{Path, PathBuf};
 use anyhow::{Result, bail};
 use clap::Args;
 use pmfcl::problem::{Calibrate, Covariance, Curvature, Scheme};
+use pmfcl::report::check::{Condition, Effort, Reference};
 use pmfcl::{
     Accumulator, Basis, ClassList, Learner, MemoryKind, Preference, Problem, Ridge, Settings,
     StoredPrecision,
 };
 use pmfcl_file::{Access, Model, Store};
 use pmfcl_ingest::{
-    ColumnSelection, Files, Ingest, Learning, NamedTask, Step, choose_columns, shell_option,
-    shell_word,
+    ColumnSelection, Files, Ingest, Learning, NamedTask, Step, TableSchema, check_doubts,
+    choose_columns, describe_columns, shell_option, shell_word,
 };
+use pmfcl_read::DateFormat;
 use pmfcl_terminal::{
     Progress, Reading, answer, bytes, closed_pipe, detail, expand, grouped, note, note_index,
     print_text, short, task_name, verbosity,
 };
 use serde_json::{Value, json};
+
+use crate::check;
+use crate::schema::note_columns;
 
 /// Learn data files, each as a task. Creates MODEL if there is none.
 #[derive(Debug, Args)]
@@ -51,15 +56,28 @@ pub(crate) struct Learn {
     /// The columns that are features; by default all others.
     #[arg(long, value_delimiter = ',', value_name = "COLS", conflicts_with = "exclude")]
     features: Option<Vec<String>>,
-    /// Columns of dates, to be used as days since 1970.
-    #[arg(long, value_delimiter = ',', value_name = "COLS")]
-    dates: Vec<String>,
+    /// Columns of dates, to be used as days since 1970; COL:FORMAT for others than 2024-01-31, such as day:%d.%m.%Y.
+    #[arg(long, value_delimiter = ',', value_name = "COLS", value_parser = date_column)]
+    dates: Vec<DateColumn>,
     /// Columns of numbers, or of texts such as 1,5, to be used as categories.
     #[arg(long, value_delimiter = ',', value_name = "COLS")]
     as_category: Vec<String>,
+    /// Columns the model does not have yet, to be added: 0 in all rows learned before.
+    #[arg(long, value_delimiter = ',', value_name = "COLS")]
+    new_columns: Vec<String>,
+    /// What each column is, from a file that `pmfcl schema -o FILE` writes and you correct.
+    #[arg(long, value_name = "FILE")]
+    schema: Option<PathBuf>,
     /// Weight of the task relative to others.
     #[arg(long, default_value_t = 1.0, value_name = "W")]
     weight: f64,
+    /// Read and check everything, print what would be learned, and change nothing.
+    #[arg(long)]
+    dry_run: bool,
+    /// Learn nothing if one of these holds: repeat, units, drift[<P], shift[>SD], outliers[>SHARE],
+    /// categories[>SHARE], missing[>SHARE], rows[<SHARE], any; see `pmfcl check`.
+    #[arg(long, value_delimiter = ',', value_name = "CONDITIONS")]
+    refuse_if: Vec<Condition>,
     #[command(flatten)]
     creation: Creation,
     #[command(flatten)]
@@ -145,10 +163,15 @@ impl Learn {
 
     /// Learns all tasks.
     pub(crate) fn learn(&self) -> Result<Done> {
-        let mut jobs = self.jobs()?;
-        let selection = self.selection();
+        let stated = self.schema.as_deref().map(TableSchema::read).transpose()?;
+        let mut jobs = self.jobs(stated.as_ref())?;
+        let selection = self.selection(stated.as_ref());
         // A new model looks at its first file more than once.
         let _spooled = if self.model.exists() { None } else { spool(&mut jobs[0].1)? };
+        let mut described = None;
+        if !self.new_columns.is_empty() && !self.model.exists() {
+            bail!("--new-columns is for a model that has learned something; leave it out");
+        }
         let (mut store, mut model) = if self.model.exists() {
             let (mut store, mut model) = Store::open(&self.model, Access::Write)?;
             self.check(&model)?;
@@ -158,7 +181,14 @@ impl Learn {
             }
             (Some(store), model)
         } else {
-            let model = self.creation.model(&jobs[0].1, &selection, &self.model)?;
+            let files = &jobs[0].1;
+            if let Some(stated) = &stated {
+                stated.check(&files.first()?)?;
+            }
+            let model = self.creation.model(files, &selection, &self.model)?;
+            let columns = describe_columns(files, &selection)?;
+            check_doubts(&label(files), &columns)?;
+            described = Some((label(files), columns));
             if self.creation.covariance == Some(Covariance::Class) {
                 let m = model.schema.inputs.len() + 1;
                 note(&format!(
@@ -169,15 +199,24 @@ impl Learn {
             }
             (None, model)
         };
-        if self.task_column.is_none() {
+        if selection.reserved.is_empty() {
             check_names(&jobs, &model)?;
         }
+        let reference = if model.learner.records().is_empty() {
+            None
+        } else {
+            Some(Reference::of(&model.learner, &model.schema.features())?)
+        };
         // All files are read before the first is learned: an error in the last leaves the model unchanged.
         let mut ingest = Ingest::new(&model);
         for (name, files) in &jobs {
             let progress = Progress::over(files, name);
             let step = |step| progress.step(step);
-            let read = ingest.read(&model, &self.learning(&selection, name, files, &step))?;
+            let learning = Learning {
+                reference: reference.as_ref(),
+                ..self.learning(&selection, name, files, &step)
+            };
+            let read = ingest.read(&model, &learning)?;
             if read.dropped > 0 {
                 note(&format!(
                     "{name}: {} rows with missing values were dropped",
@@ -187,29 +226,64 @@ impl Learn {
             detail(&format!("{name}: {} rows", grouped(read.rows as f64)));
         }
         let mut learned: Vec<Value> = Vec::new();
+        // Where a check may refuse the last task, none is committed before it.
+        let at_once = self.dry_run || !self.refuse_if.is_empty();
+        let (mut names, mut crossed, mut checks) = (Vec::new(), Vec::new(), Vec::new());
         while let Some(task) = fitted(&mut ingest, &model)? {
             let name = task.name().to_owned();
+            let effort = if at_once { Effort::Full } else { Effort::Cheap };
+            let mut told = Vec::new();
+            if let Some(check) = task.check(&model, effort)? {
+                told = check::lines(&name, &check, 2);
+                crossed.extend(check::refusals(&self.refuse_if, &name, &check));
+                checks.push(check::document(&model, &name, &check));
+            }
             task.insert(&mut model)?;
             if ingest.is_empty() {
                 // The last commit holds the solution; those before it need none.
                 model.learner.solution()?;
             }
+            if at_once {
+                told.iter().for_each(|line| note(line));
+                names.push(name);
+                continue;
+            }
             commit(&mut store, &self.model, &mut model)?;
-            learned.push(report_task(&model, &name)?);
+            told.iter().for_each(|line| note(line));
+            learned.push(report_task(&model, &name, "learned")?);
+        }
+        check::refused(&crossed)?;
+        if !names.is_empty() && !self.dry_run {
+            commit(&mut store, &self.model, &mut model)?;
+        }
+        for name in &names {
+            let done = if self.dry_run { "would learn" } else { "learned" };
+            learned.push(report_task(&model, name, done)?);
+        }
+        if let Some((file, columns)) = &described {
+            note_columns(file, columns);
         }
         let learner = &model.learner;
         let forgetting = MeanForgetting::of(learner);
         let mut document = json!({
             "model": self.model.display().to_string(),
-            "learned": learned,
+            "learned": if self.dry_run { Vec::new() } else { learned.clone() },
             "tasks": learner.records().len(),
             "samples": learner.samples(),
             "state_bytes": model.state_bytes(),
         });
+        if self.dry_run {
+            document["would_learn"] = json!(learned);
+        }
+        document["checks"] = json!(checks);
+        if let Some((_, columns)) = &described {
+            document["columns"] = crate::schema::document(columns)["columns"].clone();
+        }
         forgetting.enter(&mut document);
         learner.warnings().iter().for_each(|warning| note(warning));
         let words = format!(
-            "{}: {} tasks, {} samples, {} of memory{}\n",
+            "{}{}: {} tasks, {} samples, {} of memory{}\n",
+            if self.dry_run { "nothing was changed; afterwards " } else { "" },
             self.model.display(),
             learner.records().len(),
             grouped(learner.samples()),
@@ -226,11 +300,11 @@ impl Learn {
         files: &'a Files,
         progress: &'a (dyn Fn(Step) + Sync),
     ) -> Learning<'a> {
-        let task = self.task_column.as_deref();
-        Learning { files, selection, task, name, weight: self.weight, progress }
+        let task = selection.reserved.first().map(String::as_str);
+        Learning { files, selection, task, name, weight: self.weight, reference: None, progress }
     }
 
-    fn jobs(&self) -> Result<Vec<Job>> {
+    fn jobs(&self, stated: Option<&TableSchema>) -> Result<Vec<Job>> {
         let mut jobs: Vec<Job> = Vec::new();
         if self.name.as_ref().is_some_and(|name| name.trim().is_empty()) {
             bail!("--name is empty; a task is called by its name, give it one");
@@ -239,27 +313,48 @@ impl Learn {
             let paths = expand(argument)?;
             match jobs.last_mut() {
                 // One name, or a column of names: all files are read as one table.
-                Some((_, files)) if self.name.is_some() || self.task_column.is_some() => {
+                Some((_, files)) if self.name.is_some() || self.task_column(stated).is_some() => {
                     files.paths.extend(paths);
                 }
                 _ => {
                     let name = self.name.clone().unwrap_or_else(|| task_name(argument));
-                    jobs.push((name, self.reading.files(paths)?));
+                    let mut files = self.reading.files(paths)?;
+                    if let Some(stated) = stated {
+                        stated.apply(&mut files.options);
+                    }
+                    let formats = self
+                        .dates
+                        .iter()
+                        .filter_map(|date| Some((date.column.clone(), date.format.clone()?)));
+                    files.options.dates.extend(formats);
+                    jobs.push((name, files));
                 }
             }
         }
         Ok(jobs)
     }
 
-    fn selection(&self) -> ColumnSelection {
-        ColumnSelection {
+    /// The column that names the task of a row: as given, or as the schema says.
+    fn task_column(&self, stated: Option<&TableSchema>) -> Option<String> {
+        let stated = stated.and_then(TableSchema::task).filter(|_| self.name.is_none());
+        self.task_column.clone().or_else(|| stated.map(str::to_owned))
+    }
+
+    fn selection(&self, stated: Option<&TableSchema>) -> ColumnSelection {
+        let mut selection = ColumnSelection {
             targets: self.target.clone(),
             features: self.features.clone(),
             exclude: self.exclude.clone(),
-            reserved: self.task_column.iter().cloned().collect(),
-            dates: self.dates.clone(),
+            reserved: self.task_column(stated).into_iter().collect(),
+            dates: self.dates.iter().map(|d| (d.column.clone(), d.format.clone())).collect(),
             categories: self.as_category.clone(),
+            numbers: Vec::new(),
+            new: self.new_columns.clone(),
+        };
+        if let Some(stated) = stated {
+            stated.select(&mut selection);
         }
+        selection
     }
 
     /// Checks that the options given are those the model was made with.
@@ -326,6 +421,32 @@ impl Learn {
 fn fitted(ingest: &mut Ingest, model: &Model) -> Result<Option<NamedTask>> {
     let progress = Progress::of_a_fit();
     Ok(ingest.next_watched(model, &|task, passes| progress.pass(task, passes))?)
+}
+
+/// A column of dates, and how they are written where that is said.
+#[derive(Debug, Clone)]
+struct DateColumn {
+    column: String,
+    format: Option<DateFormat>,
+}
+
+/// `COL` or `COL:FORMAT`; a format begins with a directive, so that names may hold a colon.
+fn date_column(text: &str) -> Result<DateColumn, String> {
+    match text.find(":%") {
+        None => Ok(DateColumn { column: text.to_owned(), format: None }),
+        Some(at) => {
+            let format = text[at + 1..].parse()?;
+            Ok(DateColumn { column: text[..at].to_owned(), format: Some(format) })
+        }
+    }
+}
+
+/// The first file, for messages.
+fn label(files: &Files) -> String {
+    files.paths[0].file_name().map_or_else(
+        || files.paths[0].display().to_string(),
+        |name| name.to_string_lossy().into_owned(),
+    )
 }
 
 /// A setting as it is spelled.
@@ -449,7 +570,7 @@ fn commit(store: &mut Option<Store>, path: &Path, model: &mut Model) -> Result<(
 }
 
 /// Reports that a task is safe.
-fn report_task(model: &Model, name: &str) -> Result<Value> {
+fn report_task(model: &Model, name: &str, done: &str) -> Result<Value> {
     // Somebody else may have learned a task since.
     let Some(record) = model.learner.records().iter().rfind(|r| r.name == name) else {
         return Ok(Value::Null);
@@ -463,7 +584,7 @@ fn report_task(model: &Model, name: &str) -> Result<Value> {
             (None, _) => String::new(),
         };
         let printed = print_text(&format!(
-            "learned {name}: {} samples, rank {}{tail}\n",
+            "{done} {name}: {} samples, rank {}{tail}\n",
             grouped(record.head.samples),
             record.rank
         ));

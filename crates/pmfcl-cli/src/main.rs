@@ -4,6 +4,7 @@
 
 mod bike;
 mod calibrate;
+mod check;
 mod demo;
 mod export;
 mod hindsight;
@@ -13,6 +14,8 @@ mod merge;
 mod picture;
 mod predict;
 mod predictions;
+mod receipt;
+mod schema;
 mod score;
 mod show;
 mod stream;
@@ -54,6 +57,8 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Learn(Box<learn::Learn>),
+    Schema(schema::Schema),
+    Check(check::Check),
     Predict(predict::Predict),
     Score(score::Score),
     Calibrate(calibrate::Calibrate),
@@ -77,6 +82,8 @@ fn main() -> ExitCode {
     set_verbosity(Verbosity { json: cli.json, quiet: cli.quiet, verbose: cli.verbose });
     exit(match cli.command {
         Command::Learn(c) => c.run(),
+        Command::Schema(c) => c.run(),
+        Command::Check(c) => c.run(),
         Command::Predict(c) => c.run(),
         Command::Score(c) => c.run(),
         Command::Calibrate(c) => c.run(),

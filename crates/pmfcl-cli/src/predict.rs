@@ -1,12 +1,15 @@
 //! `pmfcl predict`: predictions in the order of the rows.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use anyhow::{Result, bail};
 use clap::Args;
+use pmfcl::Rows;
 use pmfcl::report::inference::Covariance;
 use pmfcl_file::{Access, Model, Store};
 use pmfcl_ingest::IngestError;
+use pmfcl_read::{Column, Form, Missing, Wanted};
 use serde_json::json;
 
 use crate::predictions::{Columns, ENDINGS, Predicted, Sink};
@@ -39,8 +42,23 @@ pub(crate) struct Predict {
     /// independent noise of equal variance, and that a sample weight counts copies of its row.
     #[arg(long, value_name = "LEVEL")]
     interval: Option<f64>,
+    /// Copy this column of the data in front of the predictions.
+    #[arg(long, value_name = "COL")]
+    id: Option<String>,
+    /// A category the model does not know: stop, or predict as if it were none of those it knows.
+    #[arg(long, value_enum, default_value = "error", value_name = "WAY")]
+    unknown: Unknown,
     #[command(flatten)]
     reading: Reading,
+}
+
+/// What to do with categories the model does not know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Unknown {
+    /// Stop and name the cell.
+    Error,
+    /// 0 in all inputs of the column.
+    Zero,
 }
 
 impl Predict {
@@ -50,7 +68,11 @@ impl Predict {
         for argument in &self.data {
             paths.extend(expand(argument)?);
         }
-        let files = self.reading.files(paths)?;
+        let mut files = self.reading.files(paths)?;
+        if self.reading.drops_missing() {
+            // The rows stay, so that each has its line: its name, no prediction, and the reason.
+            files.options.missing = Missing::Keep;
+        }
         let covariance = self.covariance(&mut store, &mut model)?;
         let columns = self.columns(&model, covariance.is_some())?;
         let mut sink = match &self.output {
@@ -61,8 +83,9 @@ impl Predict {
         stream(
             &model,
             &files,
-            Vec::new(),
+            self.id.iter().map(|name| Wanted::new(name, Form::Text)).collect(),
             &[],
+            self.unknown == Unknown::Zero,
             &|part| {
                 let predicted = self.predict(&model, covariance.as_ref(), &part)?;
                 Ok((part.source.label().to_owned(), part.batch.first_row, predicted))
@@ -92,7 +115,11 @@ impl Predict {
 
     /// The columns of the table.
     fn columns(&self, model: &Model, intervals: bool) -> Result<Columns> {
-        let mut columns = Columns::default();
+        let mut columns = Columns {
+            id: self.id.clone(),
+            reason: self.reading.drops_missing(),
+            ..Columns::default()
+        };
         if model.learner.problem().predicts_classes() {
             columns.class = model.schema.targets.first().cloned();
             if self.proba {
@@ -125,13 +152,40 @@ impl Predict {
         covariance: Option<&Covariance>,
         part: &Part<'_>,
     ) -> Result<Predicted, IngestError> {
-        let (x, batch) = (part.rows()?, part.batch);
-        let place = |i: usize| (batch.file_row(i) - batch.first_row) as usize;
+        let batch = part.batch;
+        let features = model.schema.columns.len();
+        let mut reasons: BTreeMap<usize, String> = BTreeMap::new();
+        for gap in batch.gaps.iter().filter(|gap| (gap.column as usize) < features) {
+            let name = &model.schema.columns[gap.column as usize].name;
+            reasons.entry(gap.row as usize).or_insert_with(|| format!("{name} is missing"));
+        }
+        let complete: Vec<usize> =
+            (0..batch.rows).filter(|row| !reasons.contains_key(row)).collect();
+        let gathered: Vec<f64>;
+        let x = if reasons.is_empty() {
+            part.rows()?
+        } else {
+            let width = part.width;
+            gathered =
+                complete.iter().flat_map(|row| &part.x[row * width..][..width]).copied().collect();
+            Rows::new(&gathered, width)?
+        };
+        let place = |i: usize| complete[i];
         let mut predicted = Predicted {
-            rows: batch.rows + batch.dropped as usize,
-            known: (batch.dropped > 0).then(|| (0..batch.rows).map(place).collect()),
+            rows: batch.rows,
+            known: (!reasons.is_empty()).then(|| complete.clone()),
+            reasons,
             ..Predicted::default()
         };
+        if self.id.is_some()
+            && let Column::Texts(texts) = part.encoder.extra(batch, 0)
+        {
+            let names = texts.codes.iter().map(|code| texts.names[*code as usize].clone());
+            predicted.ids = names.collect();
+        }
+        if x.is_empty() {
+            return Ok(predicted);
+        }
         let learner = &model.learner;
         if learner.problem().predicts_classes() {
             predicted.classes = learner.predict_classes(x)?;

@@ -1,5 +1,6 @@
 //! Tables of predictions, written batch by batch: CSV, JSON lines, Parquet, Arrow.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
@@ -18,16 +19,22 @@ use serde_json::{Value, json};
 pub(crate) const ENDINGS: &[&str] =
     &[".csv", ".csv.gz", ".csv.zst", ".parquet", ".arrow", ".feather", ".jsonl"];
 
-/// The columns of the table: the class by its name first, where there are classes, and numbers.
+/// The name of the column that says why a row has no prediction.
+const REASON: &str = "reason";
+
+/// The columns of the table: a name of the row, the class where there are classes, numbers, and why a row has no prediction.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Columns {
+    pub(crate) id: Option<String>,
     pub(crate) class: Option<String>,
     pub(crate) numbers: Vec<String>,
+    pub(crate) reason: bool,
 }
 
 impl Columns {
-    fn names(&self) -> impl Iterator<Item = &String> {
-        self.class.iter().chain(&self.numbers)
+    fn names(&self) -> impl Iterator<Item = &str> {
+        let named = self.id.iter().chain(&self.class).chain(&self.numbers).map(String::as_str);
+        named.chain(self.reason.then_some(REASON))
     }
 }
 
@@ -38,6 +45,10 @@ pub(crate) struct Predicted {
     pub(crate) rows: usize,
     /// Which of them have a prediction, counted from the first; `None` where all have.
     pub(crate) known: Option<Vec<usize>>,
+    /// The name of each row of the file, where names are copied.
+    pub(crate) ids: Vec<String>,
+    /// Why rows have no prediction, by row.
+    pub(crate) reasons: BTreeMap<usize, String>,
     /// The class of each row that has a prediction.
     pub(crate) classes: Vec<String>,
     /// The numbers of each row that has a prediction, row after row; an end of an interval may be missing.
@@ -125,7 +136,7 @@ impl Sink {
 
     /// Refuses two columns of one name: readers could not distinguish them.
     fn checked(self) -> Result<Self> {
-        let mut names: Vec<&String> = self.columns.names().collect();
+        let mut names: Vec<&str> = self.columns.names().collect();
         names.sort_unstable();
         if let Some([twin, _]) = names.array_windows().find(|[a, b]| a == b) {
             bail!("two columns of the predictions would be named '{twin}'");
@@ -178,7 +189,7 @@ impl Sink {
             Form::Zstd(out) => out.finish()?.flush()?,
             Form::JsonLines(mut out) => out.flush()?,
             Form::Document(rows) => {
-                let names: Vec<&String> = self.columns.names().collect();
+                let names: Vec<&str> = self.columns.names().collect();
                 let mut document = json!({ "columns": names, "predictions": rows });
                 if !missing.is_empty() {
                     document["missing"] = Value::Array(missing);
@@ -205,37 +216,56 @@ fn cells<'a>(
     columns: &'a Columns,
     part: &'a Predicted,
 ) -> impl Iterator<Item = Vec<Value>> + use<'a> {
-    let (count, width) = (columns.names().count(), columns.numbers.len());
-    part.places().into_iter().map(move |place| {
-        let Some(at) = place else { return vec![Value::Null; count] };
-        let class = columns.class.iter().map(|_| json!(part.classes[at]));
-        class.chain(part.numbers[at * width..][..width].iter().map(|v| json!(v))).collect()
+    let width = columns.numbers.len();
+    part.places().into_iter().enumerate().map(move |(row, place)| {
+        let mut cells: Vec<Value> = columns.id.iter().map(|_| json!(part.ids[row])).collect();
+        match place {
+            Some(at) => {
+                cells.extend(columns.class.iter().map(|_| json!(part.classes[at])));
+                cells.extend(part.numbers[at * width..][..width].iter().map(|v| json!(v)));
+            }
+            None => {
+                cells.extend(columns.class.iter().chain(&columns.numbers).map(|_| Value::Null));
+            }
+        }
+        cells.extend(columns.reason.then(|| json!(part.reasons.get(&row))));
+        cells
     })
 }
 
 /// A row without a prediction has empty cells. A lone one is quoted: readers of CSV pass over blank lines.
 fn csv(out: &mut impl Write, columns: &Columns, part: &Predicted) -> std::io::Result<()> {
     let width = columns.numbers.len();
-    let empty = match columns.names().count() {
-        1 => "\"\"".to_owned(),
-        count => ",".repeat(count - 1),
-    };
-    for place in part.places() {
-        let Some(at) = place else {
-            writeln!(out, "{empty}")?;
-            continue;
-        };
+    let alone = columns.names().count() == 1;
+    for (row, place) in part.places().into_iter().enumerate() {
         let mut comma = "";
-        if columns.class.is_some() {
-            out.write_all(quoted(&part.classes[at]).as_bytes())?;
-            comma = ",";
-        }
-        for v in &part.numbers[at * width..][..width] {
+        let mut put = |out: &mut dyn Write, cell: &str| {
             out.write_all(comma.as_bytes())?;
-            if let Some(v) = v {
-                out.write_all(shortest(*v).as_bytes())?;
-            }
             comma = ",";
+            out.write_all(cell.as_bytes())
+        };
+        if columns.id.is_some() {
+            put(out, &quoted(&part.ids[row]))?;
+        }
+        match place {
+            Some(at) => {
+                if columns.class.is_some() {
+                    put(out, &quoted(&part.classes[at]))?;
+                }
+                for v in &part.numbers[at * width..][..width] {
+                    put(out, &v.map_or_else(String::new, shortest))?;
+                }
+            }
+            None => {
+                let empty = if alone { "\"\"" } else { "" };
+                for _ in columns.class.iter().chain(&columns.numbers) {
+                    put(out, empty)?;
+                }
+            }
+        }
+        if columns.reason {
+            let reason = part.reasons.get(&row).map_or("", String::as_str);
+            put(out, &if reason.is_empty() { String::new() } else { quoted(reason) })?;
         }
         out.write_all(b"\n")?;
     }
@@ -267,9 +297,11 @@ fn quoted(text: &str) -> String {
 }
 
 fn schema(columns: &Columns) -> SchemaRef {
-    let class = columns.class.iter().map(|name| Field::new(name, DataType::Utf8, true));
+    let texts = columns.id.iter().chain(&columns.class);
+    let texts = texts.map(|name| Field::new(name, DataType::Utf8, true));
     let numbers = columns.numbers.iter().map(|name| Field::new(name, DataType::Float64, true));
-    Arc::new(Schema::new(class.chain(numbers).collect::<Vec<_>>()))
+    let reason = columns.reason.then(|| Field::new(REASON, DataType::Utf8, true));
+    Arc::new(Schema::new(texts.chain(numbers).chain(reason).collect::<Vec<_>>()))
 }
 
 /// Rows in a row group of Parquet, which is held in memory until it is whole: about 32 MB.
@@ -279,7 +311,10 @@ fn group_rows(columns: &Columns) -> usize {
 
 fn batch(columns: &Columns, part: &Predicted) -> Result<RecordBatch> {
     let (places, width) = (part.places(), columns.numbers.len());
-    let mut arrays: Vec<ArrayRef> = Vec::with_capacity(width + 1);
+    let mut arrays: Vec<ArrayRef> = Vec::with_capacity(width + 3);
+    if columns.id.is_some() {
+        arrays.push(Arc::new(part.ids.iter().map(Some).collect::<StringArray>()));
+    }
     if columns.class.is_some() {
         let classes = places.iter().map(|place| place.map(|at| part.classes[at].as_str()));
         arrays.push(Arc::new(classes.collect::<StringArray>()));
@@ -287,6 +322,10 @@ fn batch(columns: &Columns, part: &Predicted) -> Result<RecordBatch> {
     for k in 0..width {
         let numbers = places.iter().map(|place| place.and_then(|at| part.numbers[at * width + k]));
         arrays.push(Arc::new(numbers.collect::<Float64Array>()));
+    }
+    if columns.reason {
+        let reasons = (0..part.rows).map(|row| part.reasons.get(&row));
+        arrays.push(Arc::new(reasons.collect::<StringArray>()));
     }
     Ok(RecordBatch::try_new(schema(columns), arrays)?)
 }

@@ -79,16 +79,24 @@ impl Score {
         extra.extend(self.task_column.iter().map(|t| Wanted::new(t.clone(), Form::Text)));
         let by = self.task_column.as_deref();
         let labels = if classes { &targets[..] } else { &[] };
-        stream(model, files, extra, labels, &|part| evaluated(model, &part, targets, by), |parts| {
-            for (task, evaluation) in parts {
-                let task = task.unwrap_or_else(|| name.to_owned());
-                match tasks.iter_mut().find(|(known, _)| *known == task) {
-                    Some((_, sum)) => sum.merge(&evaluation),
-                    None => tasks.push((task, evaluation)),
+        stream(
+            model,
+            files,
+            extra,
+            labels,
+            false,
+            &|part| evaluated(model, &part, targets, by),
+            |parts| {
+                for (task, evaluation) in parts {
+                    let task = task.unwrap_or_else(|| name.to_owned());
+                    match tasks.iter_mut().find(|(known, _)| *known == task) {
+                        Some((_, sum)) => sum.merge(&evaluation),
+                        None => tasks.push((task, evaluation)),
+                    }
                 }
-            }
-            Ok(())
-        })
+                Ok(())
+            },
+        )
     }
 }
 

@@ -65,34 +65,39 @@ impl Show {
         if let Some(words) = probabilities(learner) {
             out.push_str(&format!("  {:<11} {words}\n", "calibration"));
         }
+        for (target, fit) in fits(model) {
+            let fit = format!("RMSE {}, R² {}", short(fit.rmse), short(fit.r2));
+            out.push_str(&format!("  {:<11} {fit} on all rows learned\n", cut(&target, 11)));
+        }
         out.push('\n');
         // Of a loss that is bounded the least is only known from below.
         let best = if problem.description().exact { "best" } else { "best ≥" };
-        let measured = tasks.iter().any(|t| t.left_out.is_some());
-        let [first, second] = if measured { ["accuracy", "log-loss"] } else { ["loss", best] };
-        let mut table = Table::new(
-            &format!("Tasks ({})", tasks.len()),
-            &["task", "samples", "rank", "weight", first, second, "forgetting", "bound"],
-        );
+        // Where forgetting is known it is its own bound, and errors in units of the target say more.
+        let left_out = tasks.iter().any(|t| t.left_out.is_some());
+        let in_units = tasks.iter().any(|t| t.mse.is_some()) && !problem.predicts_classes();
+        let columns = if left_out {
+            ["task", "samples", "rank", "weight", "accuracy", "log-loss", "forgetting", "bound"]
+        } else if in_units {
+            ["task", "samples", "weight", "RMSE", "R²", "loss", best, "forgetting"]
+        } else {
+            ["task", "samples", "rank", "weight", "loss", best, "forgetting", "bound"]
+        };
+        let mut table = Table::new(&format!("Tasks ({})", tasks.len()), &columns);
         let cells = |t: &TaskReport| {
             let mark = if t.guaranteed { "" } else { "?" };
-            [
-                grouped(t.samples),
-                t.rank.to_string(),
-                format!("{:.4}", t.weight),
-                maybe(if measured {
-                    t.left_out.as_ref().map(Evaluation::accuracy)
-                } else {
-                    t.loss
-                }),
-                maybe(if measured {
-                    t.left_out.as_ref().map(Evaluation::log_loss)
-                } else {
-                    t.min_loss
-                }),
-                maybe(t.forgetting),
-                t.bound.map_or_else(|| "–".to_owned(), |b| format!("{}{mark}", short(b))),
-            ]
+            let bound = t.bound.map_or_else(|| "–".to_owned(), |b| format!("{}{mark}", short(b)));
+            let (samples, weight) = (grouped(t.samples), format!("{:.4}", t.weight));
+            let (loss, least, lost) = (maybe(t.loss), maybe(t.min_loss), maybe(t.forgetting));
+            if left_out {
+                let of = |f: fn(&Evaluation) -> f64| maybe(t.left_out.as_ref().map(f));
+                let (accuracy, log_loss) = (of(Evaluation::accuracy), of(Evaluation::log_loss));
+                [samples, t.rank.to_string(), weight, accuracy, log_loss, lost, bound]
+            } else if in_units {
+                let (rmse, r2) = errors(t);
+                [samples, weight, maybe(rmse), maybe(r2), loss, least, lost]
+            } else {
+                [samples, t.rank.to_string(), weight, loss, least, lost, bound]
+            }
         };
         let rows: Vec<_> = tasks.iter().map(cells).collect();
         // Names have the room that numbers leave: two blanks stand before each column.
@@ -156,6 +161,13 @@ fn probabilities(learner: &Learner) -> Option<String> {
 /// What the numbers of the tasks mean, where that is not plain.
 fn notes(model: &Model, tasks: &[TaskReport]) -> Vec<String> {
     let mut notes: Vec<String> = Vec::new();
+    if tasks.iter().any(|t| t.mse.is_some()) && !model.learner.problem().predicts_classes() {
+        notes.push(
+            "RMSE is in units of the target; loss is half its square; best is the least loss of a model of the task's own; \
+             forgetting is loss − best"
+                .to_owned(),
+        );
+    }
     if tasks.iter().any(|t| t.left_out.is_some()) {
         notes.push(
             "accuracy, log-loss: of a sample of the rows, each predicted by the model without it, when the task was measured"
@@ -180,6 +192,18 @@ fn notes(model: &Model, tasks: &[TaskReport]) -> Vec<String> {
         Some(_) => {}
     }
     notes
+}
+
+/// RMSE and R² of a task, means over its targets.
+fn errors(t: &TaskReport) -> (Option<f64>, Option<f64>) {
+    let mean = |list: &Vec<f64>| list.iter().sum::<f64>() / list.len().max(1) as f64;
+    (t.mse.as_ref().map(|mse| mean(mse).sqrt()), t.r2.as_ref().map(mean))
+}
+
+/// How well every target is fitted, where the summaries say it.
+fn fits(model: &Model) -> Vec<(String, pmfcl::learner::TargetFit)> {
+    let fits = model.learner.fits().ok().flatten().unwrap_or_default();
+    model.schema.targets.iter().cloned().zip(fits).collect()
 }
 
 /// The tasks as they stand; none before the first.
@@ -279,6 +303,13 @@ pub(crate) fn document(model: &Model, tasks: &[TaskReport]) -> Value {
         },
     });
     MeanForgetting::of(learner).enter(&mut document);
+    let fits: Vec<Value> = fits(model)
+        .iter()
+        .map(|(target, fit)| json!({ "target": target, "rmse": fit.rmse, "r2": fit.r2 }))
+        .collect();
+    if !fits.is_empty() {
+        document["fit"] = json!(fits);
+    }
     if problem.predicts_classes() {
         document["target"] = json!(model.schema.targets[0]);
         document["classes"] = json!(learner.classes());
@@ -317,6 +348,8 @@ fn task(t: &TaskReport) -> Value {
         "bound": t.bound,
         "guaranteed": t.guaranteed,
         "outcome": t.outcome.to_string(),
+        "rmse": errors(t).0,
+        "r2": errors(t).1,
     });
     if let Some(found) = &t.left_out {
         document["left_out"] = Value::Object(entry(found));

@@ -25,19 +25,22 @@ impl Part<'_> {
 }
 
 /// Runs every batch through `work` on several threads and gives the results to `take` in the order of the rows. The
-/// columns `labels` are compared with the classes of the model.
+/// columns `labels` are compared with the classes of the model; a category it does not know is none of those it knows where
+/// `unknown_as_zero` is set, and an error otherwise.
 pub(crate) fn stream<T: Send>(
     model: &Model,
     files: &Files,
     extra: Vec<Wanted>,
     labels: &[String],
+    unknown_as_zero: bool,
     work: &(dyn Fn(Part<'_>) -> Result<T, IngestError> + Sync),
     mut take: impl FnMut(T) -> Result<()>,
 ) -> Result<()> {
     if model.learner.records().is_empty() {
         bail!("the model has no task yet; add one with `pmfcl learn`");
     }
-    let encoder = Encoder::new(&model.schema, extra, false);
+    let files = &files.with_formats(&model.schema)?;
+    let encoder = Encoder::new(&model.schema, extra, false).with_unknown_as_zero(unknown_as_zero);
     let width = model.schema.inputs.len();
     let progress = Progress::over(files, "rows");
     let mut failed = None;

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::Args;
 use pmfcl_terminal::{answer, bytes};
+
+use crate::receipt::Receipt;
 use serde_json::json;
 
 /// Check every byte and invariant of a model file. Exit code 0 means that no error was found.
@@ -13,6 +15,9 @@ use serde_json::json;
 pub(crate) struct Verify {
     /// The model file.
     model: PathBuf,
+    /// Check a receipt of `pmfcl unlearn --receipt` against the file as well.
+    #[arg(long, value_name = "FILE")]
+    receipt: Option<PathBuf>,
 }
 
 impl Verify {
@@ -21,7 +26,10 @@ impl Verify {
     }
 
     pub(crate) fn run(&self) -> Result<()> {
-        let found = self.check()?;
+        let mut found = self.check()?;
+        if let Some(path) = &self.receipt {
+            found.checks.extend(Receipt::read(path)?.check(path, &self.model)?);
+        }
         let document = json!({
             "ok": true,
             "tasks": found.tasks,

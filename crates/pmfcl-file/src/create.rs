@@ -125,7 +125,7 @@ fn write_new(path: &Path, connection: &mut Connection, model: &Model) -> Result<
     }
     connection.execute("INSERT INTO digest VALUES (1, ?1)", [&digest::NONE[..]]).map_err(failed)?;
     let state = FileState::empty();
-    let written = write(path, connection, model, Scope::Everything, FIRST, &state)?;
+    let written = write(path, connection, model, Scope::Everything, FIRST, &state, &[])?;
     connection.execute_batch("BEGIN IMMEDIATE").map_err(failed)?;
     write_digest(connection);
     Ok(written)

@@ -24,6 +24,7 @@
 
 #![warn(clippy::unwrap_used)]
 
+mod audit;
 mod column_names;
 mod create;
 mod digest;
@@ -46,6 +47,7 @@ mod verify;
 mod version;
 mod write;
 
+pub use audit::{AuditEntry, audit};
 pub use column_names::ColumnNames;
 pub use error::FileError;
 #[cfg(feature = "private")]

@@ -28,6 +28,9 @@ pub struct Column {
     pub name: String,
     /// What it holds.
     pub kind: ColumnKind,
+    /// How its dates are written in text, in the directives of `strptime`; `None` for `2024-01-31`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub format: Option<String>,
 }
 
 /// Where an input comes from.
@@ -115,7 +118,8 @@ impl Schema {
 
     /// A schema of plain numbers.
     pub fn numbers(features: &[String], targets: &[String]) -> Self {
-        let column = |name: &String| Column { name: name.clone(), kind: ColumnKind::Number };
+        let column =
+            |name: &String| Column { name: name.clone(), kind: ColumnKind::Number, format: None };
         Self::new(features.iter().map(column).collect(), targets.to_vec())
     }
 
@@ -187,7 +191,7 @@ mod tests {
 
     #[test]
     fn inputs_are_named_after_their_columns() {
-        let column = |name: &str, kind| Column { name: name.to_owned(), kind };
+        let column = |name: &str, kind| Column { name: name.to_owned(), kind, format: None };
         let mut schema = Schema::new(
             vec![
                 column("age", ColumnKind::Number),

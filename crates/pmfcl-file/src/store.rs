@@ -20,6 +20,7 @@ use std::time::Duration;
 use pmfcl::{Learner, Problem};
 use rusqlite::{Connection, OpenFlags};
 
+use crate::audit::AuditEntry;
 use crate::digest;
 use crate::error::FileError;
 use crate::layout::Layout;
@@ -60,6 +61,8 @@ pub struct Store {
     locked: bool,
     /// Whether commits since have left the file without a digest.
     undigested: bool,
+    /// What the next commit adds to the audit table.
+    entries: Vec<AuditEntry>,
 }
 
 impl Drop for Store {
@@ -111,8 +114,10 @@ impl Store {
         let (path, locked) = (path.to_path_buf(), access == Access::Write);
         let problem = model.learner.problem();
         let own = find(&problem.to_string()).map(|_| problem.clone());
-        let undigested = false;
-        Ok((Self { path, connection, access, version, state, own, locked, undigested }, model))
+        let (undigested, entries) = (false, Vec::new());
+        let store =
+            Self { path, connection, access, version, state, own, locked, undigested, entries };
+        Ok((store, model))
     }
 
     /// Writes a new model, solved where it has learned something, and keeps it open to change.
@@ -140,6 +145,7 @@ impl Store {
             own: Some(model.learner.problem().clone()),
             locked: false,
             undigested: false,
+            entries: Vec::new(),
         };
         let _ = store.lock_unchanged();
         Ok(store)
@@ -163,6 +169,15 @@ impl Store {
     /// What the file held when the model was last read from it or written to it.
     pub fn version(&self) -> &Version {
         &self.version
+    }
+
+    /// Adds a row to the audit table with the next commit.
+    pub fn audit(&mut self, entry: AuditEntry) {
+        self.entries.push(entry);
+    }
+
+    pub(crate) fn connection(&self) -> &Connection {
+        &self.connection
     }
 
     /// Where it is.
@@ -282,7 +297,9 @@ impl Store {
             self.exclude_others(true);
         }
         let next = self.version.mark().generation + 1;
-        let written = write(&self.path, &self.connection, model, scope, next, &self.state)?;
+        let (state, entries) = (&self.state, &self.entries);
+        let written = write(&self.path, &self.connection, model, scope, next, state, entries)?;
+        self.entries.clear();
         let same = if scope == Scope::Append { self.state.sealed.count() } else { 0 };
         self.version.advance(written.mark, same, model.learner.records());
         self.state = written.state;

@@ -10,6 +10,7 @@ use pmfcl::{Learner, Outcome, Preference, StoredPrecision};
 use rusqlite::{Connection, Statement, params};
 use serde_json::{Value, json};
 
+use crate::audit::{self, AuditEntry};
 use crate::error::FileError;
 use crate::layout::{self, Layout};
 use crate::model::Model;
@@ -92,16 +93,19 @@ pub(crate) fn write(
     scope: Scope,
     generation: i64,
     state: &FileState,
+    entries: &[AuditEntry],
 ) -> Result<Written> {
-    let done = write_rows(path, connection, model, scope, generation, state).and_then(|written| {
-        let Err(error) = connection.execute_batch("COMMIT") else { return Ok(written) };
-        let _ = connection.execute_batch("ROLLBACK");
-        // A commit has happened when its journal is invalid, and can fail after that, when this is to be synced.
-        if is_written(path, connection, &written.mark) {
-            return Ok(written);
-        }
-        Err(FileError::committing(path, &error))
-    });
+    let done = write_rows(path, connection, model, scope, generation, state, entries).and_then(
+        |written| {
+            let Err(error) = connection.execute_batch("COMMIT") else { return Ok(written) };
+            let _ = connection.execute_batch("ROLLBACK");
+            // A commit has happened when its journal is invalid, and can fail after that, when this is to be synced.
+            if is_written(path, connection, &written.mark) {
+                return Ok(written);
+            }
+            Err(FileError::committing(path, &error))
+        },
+    );
     if done.is_err() {
         // The rollback may have happened already; either way nothing of this is in the file.
         let _ = connection.execute_batch("ROLLBACK");
@@ -123,6 +127,7 @@ fn write_rows(
     scope: Scope,
     generation: i64,
     state: &FileState,
+    entries: &[AuditEntry],
 ) -> Result<Written> {
     let failed = |e: rusqlite::Error| FileError::sqlite(path, "write", &e);
     let records = model.learner.records();
@@ -156,6 +161,7 @@ fn write_rows(
         for (key, value) in &state.notes {
             put(connection, &format!("{NOTE}{key}"), value)?;
         }
+        audit::insert(connection, entries)?;
         let sealed = sealed.extended(connection)?;
         let mark = Mark { generation, seal: seal(connection, &sealed)? };
         put(connection, "seal", mark.seal.to_string().as_bytes())?;

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use pmfcl_file::{Column, ColumnKind, Others, Schema};
-use pmfcl_read::{CommaCell, Field, Kind, Source};
+use pmfcl_file::{Column, ColumnKind, Input, Others, Schema};
+use pmfcl_read::{CommaCell, DateFormat, Field, Kind, Source};
 
 use crate::{IngestError, Result, shell_option};
 
@@ -18,10 +18,21 @@ pub struct ColumnSelection {
     pub exclude: Vec<String>,
     /// Columns with another role: task, client.
     pub reserved: Vec<String>,
-    /// Columns of dates, to be days since 1970.
-    pub dates: Vec<String>,
+    /// Columns of dates, to be days since 1970, and how they are written where that is not `2024-01-31`.
+    pub dates: Vec<(String, Option<DateFormat>)>,
     /// Columns of numbers to be read as categories, and columns of texts such as `1,5` that are not decimals.
     pub categories: Vec<String>,
+    /// Columns to be read as numbers, whatever their first rows hold.
+    pub numbers: Vec<String>,
+    /// Columns that a model does not have yet, to be added: they have been zero in all rows it has learned.
+    pub new: Vec<String>,
+}
+
+impl ColumnSelection {
+    /// How the dates of a column are written, where it is one of dates.
+    fn date(&self, name: &str) -> Option<&Option<DateFormat>> {
+        self.dates.iter().find(|(column, _)| column == name).map(|(_, format)| format)
+    }
 }
 
 /// The columns chosen, and whether the target holds classes.
@@ -52,7 +63,9 @@ pub fn choose_columns(source: &Source, selection: &ColumnSelection) -> Result<Ch
     let mut asked: Vec<&String> = selection.targets.iter().collect();
     asked.extend(&selection.exclude);
     asked.extend(&selection.reserved);
-    for name in asked.iter().copied().chain(&selection.dates).chain(&selection.categories) {
+    let dates = selection.dates.iter().map(|(name, _)| name);
+    let stated = selection.categories.iter().chain(&selection.numbers);
+    for name in asked.iter().copied().chain(dates).chain(stated) {
         find(name)?;
     }
     if selection.targets.is_empty() {
@@ -81,7 +94,7 @@ pub fn choose_columns(source: &Source, selection: &ColumnSelection) -> Result<Ch
         None => {
             taken.extend(&selection.exclude);
             let named = |name: &String| {
-                selection.dates.contains(name) || selection.categories.contains(name)
+                selection.date(name).is_some() || selection.categories.contains(name)
             };
             let unnamed = source.index_columns().iter().filter(|name| !named(name));
             index.extend(unnamed.filter(|name| !taken.contains(name)).cloned());
@@ -101,7 +114,8 @@ pub fn choose_columns(source: &Source, selection: &ColumnSelection) -> Result<Ch
     let mut columns = Vec::with_capacity(features.len());
     for field in features {
         let kind = match &field.kind {
-            _ if selection.dates.contains(&field.name) => ColumnKind::Date,
+            _ if selection.date(&field.name).is_some() => ColumnKind::Date,
+            Kind::Text if selection.numbers.contains(&field.name) => ColumnKind::Number,
             Kind::Number | Kind::Boolean if selection.categories.contains(&field.name) => {
                 ColumnKind::Text
             }
@@ -125,9 +139,15 @@ pub fn choose_columns(source: &Source, selection: &ColumnSelection) -> Result<Ch
                 )));
             }
         };
-        columns.push(Column { name: field.name.clone(), kind });
+        let format = selection.date(&field.name).and_then(|format| format.clone());
+        columns.push(Column {
+            name: field.name.clone(),
+            kind,
+            format: format.map(|format| format.to_string()),
+        });
     }
-    let text_target = find(&selection.targets[0])?.kind == Kind::Text;
+    let target = &selection.targets[0];
+    let text_target = find(target)?.kind == Kind::Text && !selection.numbers.contains(target);
     let mut schema = Schema::new(columns, selection.targets.clone());
     schema.others = if selection.features.is_some() {
         Others::Any
@@ -137,6 +157,48 @@ pub fn choose_columns(source: &Source, selection: &ColumnSelection) -> Result<Ch
     check_categories(source, &schema, selection)?;
     check_labels(source, &selection.targets, &[], selection)?;
     Ok(ChosenColumns { schema, text_target, index })
+}
+
+/// The schema of a model with the new columns of a table at its end.
+///
+/// # Errors
+/// When the table does not have such a column, the model has it already, or it cannot be a feature.
+pub(crate) fn with_new_columns(
+    source: &Source,
+    schema: &Schema,
+    selection: &ColumnSelection,
+) -> Result<Schema> {
+    let mut schema = schema.clone();
+    let wrong = |what: String| IngestError::Column { file: source.label().to_owned(), what };
+    for name in &selection.new {
+        if schema.column(name).is_some() || schema.targets.contains(name) {
+            return Err(wrong(format!("the model has a column '{name}' already")));
+        }
+        let Some(field) = source.fields().iter().find(|f| f.name == *name) else {
+            let there = listing(source.fields());
+            return Err(wrong(format!("there is no column '{name}'; there are: {there}")));
+        };
+        let kind = match &field.kind {
+            _ if selection.date(name).is_some() => ColumnKind::Date,
+            Kind::Number | Kind::Boolean if selection.categories.contains(name) => ColumnKind::Text,
+            Kind::Number | Kind::Boolean => ColumnKind::Number,
+            Kind::Text => ColumnKind::Text,
+            other => {
+                return Err(wrong(format!("column '{name}' holds {other} and cannot be added")));
+            }
+        };
+        let format = selection.date(name).and_then(|format| format.clone());
+        let format = format.map(|format| format.to_string());
+        let column = schema.columns.len();
+        schema.columns.push(Column { name: name.clone(), kind, format });
+        if kind != ColumnKind::Text {
+            schema.inputs.push(Input::Value { column });
+        }
+        if let Others::Named(others) = &mut schema.others {
+            others.retain(|other| other != name);
+        }
+    }
+    Ok(schema)
 }
 
 /// Refuses features that are numbers with a comma: as text, every number would be a separate category. Columns of which
@@ -228,6 +290,7 @@ pub fn check_columns(
                 &selection.exclude,
                 &selection.reserved,
                 &selection.targets,
+                &selection.new,
             ]
             .iter()
             .any(|list| list.contains(name))
@@ -235,9 +298,11 @@ pub fn check_columns(
     };
     match source.fields().iter().find(|f| !known(&f.name)) {
         Some(field) => Err(wrong(format!(
-            "column '{}' is new: the model was made without it; leave it out with {}",
+            "column '{}' is new: the model was made without it; leave it out with {}, or add it with {} (0 in all rows \
+             learned before)",
             field.name,
-            shell_option("--exclude", &[&field.name])
+            shell_option("--exclude", &[&field.name]),
+            shell_option("--new-columns", &[&field.name])
         ))),
         None => Ok(()),
     }

@@ -18,7 +18,12 @@ pub struct Encoder<'a> {
     texts: Vec<(usize, HashMap<&'a str, usize>, bool)>,
     /// Whether categories that the schema does not have are accepted.
     open: bool,
+    /// Whether such a category is none of those known, where it is not accepted.
+    zero: bool,
 }
+
+/// The input of a category that is none.
+const NONE: usize = usize::MAX;
 
 /// A batch as rows.
 #[derive(Debug, Clone)]
@@ -51,7 +56,13 @@ impl<'a> Encoder<'a> {
                 texts.push((at, schema.categories(at).collect(), numbers));
             }
         }
-        Self { schema, extra, places, texts, open }
+        Self { schema, extra, places, texts, open, zero: false }
+    }
+
+    /// The same, where a category that the schema does not have is 0 in all inputs of its column.
+    pub fn with_unknown_as_zero(mut self, zero: bool) -> Self {
+        self.zero = zero;
+        self
     }
 
     /// The columns it wants, in the order batches must have them.
@@ -89,6 +100,9 @@ impl<'a> Encoder<'a> {
                 let name = class_name(field, text);
                 let input = match known.get(name.as_str()) {
                     Some(input) => *input,
+                    // A row that misses it; where such rows are kept, the caller leaves them out.
+                    None if name.is_empty() && !batch.gaps.is_empty() => NONE,
+                    None if self.zero && !self.open => NONE,
                     None if self.open => {
                         let pair = (*column, name);
                         let at = new.iter().position(|p| *p == pair).unwrap_or(new.len());
@@ -104,7 +118,7 @@ impl<'a> Encoder<'a> {
                             row: batch.file_row(at) + 1,
                             column: own.clone(),
                             value: name,
-                            advice: "correct it, or learn rows that have it first",
+                            advice: "correct it, learn rows that have it first, or predict with --unknown zero",
                         });
                     }
                 };
@@ -133,7 +147,10 @@ impl<'a> Encoder<'a> {
         for (column, inputs) in &encoded.inputs {
             let Column::Texts(texts) = &batch.columns[*column] else { continue };
             for (row, code) in out.chunks_exact_mut(w).zip(&texts.codes[from..to]) {
-                row[inputs[*code as usize]] = 1.0;
+                // There is no such place for a category that is none.
+                if let Some(cell) = row.get_mut(inputs[*code as usize]) {
+                    *cell = 1.0;
+                }
             }
         }
     }

@@ -53,7 +53,8 @@ pub enum IngestError {
     /// A number with a comma in a column that would be read as text.
     #[error(
         "{file}, {place}, column '{column}': '{value}' is a number with a comma, so the column would be read as text; \
-         convert it to decimal points (`pmfcl learn {}` takes such texts as categories)",
+         read it with {} (`pmfcl learn {}` takes such texts as categories)",
+        comma_options(value),
         shell_option("--as-category", &[column])
     )]
     CommaNumber {
@@ -74,6 +75,23 @@ pub enum IngestError {
         /// Rows left out.
         dropped: u64,
     },
+}
+
+/// The options by which a number with a comma is read.
+fn comma_options(value: &str) -> &'static str {
+    let digits = |c: char| c.is_ascii_digit();
+    let (before, after) = value.rsplit_once(',').unwrap_or((value, ""));
+    if after.contains('.') || before.contains(',') {
+        "--thousands ,"
+    } else if before.contains('.') {
+        "--decimal , --thousands ."
+    } else if before.contains(|c: char| !digits(c) && !matches!(c, '-' | '+')) {
+        "--decimal , --thousands \" \""
+    } else if after.len() == 3 && after.chars().all(digits) {
+        "--decimal , or --thousands ,"
+    } else {
+        "--decimal ,"
+    }
 }
 
 impl IngestError {

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, mpsc};
 
+use pmfcl_file::Schema;
 use pmfcl_read::{Batch, Options, Piece, Scan, Source, Wanted};
 
-use crate::Result;
+use crate::{IngestError, Result};
 
 /// Files that are read one after the other, as one table.
 #[derive(Debug, Clone)]
@@ -59,6 +60,23 @@ impl Files {
     /// As [`Source::open`].
     pub fn first(&self) -> Result<Source> {
         Ok(Source::open(&self.paths[0], &self.options)?)
+    }
+
+    /// The same files, with dates read as the columns of a model say.
+    ///
+    /// # Errors
+    /// When a column has a format that is none.
+    pub fn with_formats(&self, schema: &Schema) -> Result<Self> {
+        let mut files = self.clone();
+        for column in &schema.columns {
+            let Some(format) = &column.format else { continue };
+            let format = format.parse().map_err(|what| IngestError::Column {
+                file: "the model".to_owned(),
+                what: format!("column '{}': {what}", column.name),
+            })?;
+            files.options.dates.push((column.name.clone(), format));
+        }
+        Ok(files)
     }
 
     /// Bytes of all files, where they are known.

@@ -19,6 +19,8 @@ mod error;
 mod flow;
 mod gather;
 mod head;
+mod roles;
+mod schema_file;
 mod shell;
 mod spill;
 mod tasks;
@@ -28,6 +30,8 @@ pub use encode::{Encoded, Encoder, class_name};
 pub use error::IngestError;
 pub use flow::{Files, Flow, Step};
 pub use gather::{Gathered, GatheredTargets, Words, gather};
+pub use roles::{ColumnRole, Role, check_doubts, describe_columns};
+pub use schema_file::TableSchema;
 pub use shell::{shell_option, shell_word};
 pub use tasks::{Ingest, Learning, NamedTask, Read, summarize_again};
 

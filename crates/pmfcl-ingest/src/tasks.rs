@@ -9,13 +9,14 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use pmfcl::problem::{Draft, Partial, Passes, TaskContext, Worker};
+use pmfcl::problem::{Content, ContentKeys, Draft, Partial, Passes, TaskContext, Worker};
+use pmfcl::report::check::{Check, Effort, NewTask, Reference, RowFindings};
 use pmfcl::summary::Counter;
 use pmfcl::{Basis, Design, Learner, Rows, Settings, Targets, TaskRows, TaskSummary};
 use pmfcl_file::{ColumnNames, Input, Model, Schema};
 use pmfcl_read::{Batch, Column, Form, Source, Wanted};
 
-use crate::columns::{ColumnSelection, check_columns, check_labels};
+use crate::columns::{ColumnSelection, check_columns, check_labels, with_new_columns};
 use crate::encode::{Encoded, Encoder, class_name};
 use crate::flow::{Files, Flow, Step};
 use crate::head::{check_count, first_rows, learn_categories};
@@ -34,6 +35,8 @@ pub struct Learning<'a> {
     pub name: &'a str,
     /// The weight of each task.
     pub weight: f64,
+    /// What rows are compared with while they are read, where the model has learned something.
+    pub reference: Option<&'a Reference>,
     /// Called after every piece.
     pub progress: &'a (dyn Fn(Step) + Sync),
 }
@@ -56,6 +59,8 @@ pub struct Ingest {
     /// Classes found in the files, where all must be known before the first task.
     classes: Vec<String>,
     tasks: VecDeque<ReadTask>,
+    /// Whether columns were added that the model does not have.
+    grown: bool,
 }
 
 /// A task that has been read and not yet fitted.
@@ -64,6 +69,24 @@ struct ReadTask {
     name: String,
     weight: f64,
     rows: TaskRowsRead,
+    seen: Seen,
+}
+
+/// What was seen of the rows of a task while they were read.
+#[derive(Debug, Clone, Default)]
+struct Seen {
+    content: Content,
+    findings: RowFindings,
+    /// Rows left out of the files, where they are one task.
+    dropped: u64,
+}
+
+impl Seen {
+    fn merge(&mut self, other: Self) {
+        self.content = self.content.plus(&other.content);
+        self.findings.merge(other.findings);
+        self.dropped += other.dropped;
+    }
 }
 
 #[derive(Debug)]
@@ -84,12 +107,32 @@ pub struct NamedTask {
     draft: Draft,
     /// The classes to be fixed first, where the task lacks some of those in the files.
     classes: Option<Vec<String>>,
+    seen: Seen,
 }
 
 impl NamedTask {
     /// Its name.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// What the model says of the task, which is not yet in it; `None` where the model has learned nothing.
+    ///
+    /// # Errors
+    /// When numbers leave the range of double precision.
+    pub fn check(&self, model: &Model, effort: Effort) -> Result<Option<Check>> {
+        if model.learner.records().is_empty() {
+            return Ok(None);
+        }
+        let task = NewTask {
+            design: &self.design,
+            draft: &self.draft,
+            rows: &self.seen.findings,
+            dropped: self.seen.dropped,
+            inputs: &self.schema.features(),
+            targets: &self.schema.targets,
+        };
+        Ok(Some(Check::of(&model.learner, &task, effort)?))
     }
 
     /// Puts the task into a model: the one it was fitted for, unchanged since.
@@ -114,6 +157,7 @@ impl Ingest {
             design: model.learner.design().cloned(),
             classes: Vec::new(),
             tasks: VecDeque::new(),
+            grown: false,
         }
     }
 
@@ -123,6 +167,12 @@ impl Ingest {
     /// When a file cannot be read, a row is invalid, or a task name is taken.
     pub fn read(&mut self, model: &Model, learning: &Learning<'_>) -> Result<Read> {
         let learner = &model.learner;
+        let lacking = |name: &String| self.schema.column(name).is_none();
+        if learning.selection.new.iter().any(lacking) {
+            self.add_columns(learning)?;
+        }
+        let files = learning.files.with_formats(&self.schema)?;
+        let learning = &Learning { files: &files, ..*learning };
         let extra =
             extra_columns(&self.schema, learning.task, learner.problem().predicts_classes());
         if self.design.is_none() {
@@ -145,15 +195,28 @@ impl Ingest {
         if learner.problem().needs_all_classes() {
             self.note_classes(model, &tasks, learning)?;
         }
-        for (name, rows) in tasks {
+        let alone = tasks.len() == 1;
+        for (name, rows, mut seen) in tasks {
+            seen.dropped = if alone { read.dropped } else { 0 };
             let name = if learning.task.is_some() { name } else { learning.name.to_owned() };
             let twice = self.tasks.iter().any(|task| task.name == name);
             if learner.contains(&name) || twice {
                 return Err(pmfcl::Error::DuplicateTask { name }.into());
             }
-            self.tasks.push_back(ReadTask { name, weight: learning.weight, rows });
+            self.tasks.push_back(ReadTask { name, weight: learning.weight, rows, seen });
         }
         Ok(read)
+    }
+
+    /// Adds the new columns of the first file, behind all inputs there are.
+    fn add_columns(&mut self, learning: &Learning<'_>) -> Result<()> {
+        let Some(design) = &self.design else { return Err(pmfcl::Error::NotLearned.into()) };
+        let source = learning.files.first()?;
+        let schema = with_new_columns(&source, &self.schema, learning.selection)?;
+        let wider = design.with_inputs(schema.inputs.len() - design.inputs())?;
+        (self.schema, self.design) = (schema, Some(wider));
+        self.grown = true;
+        Ok(())
     }
 
     /// The design under which the first file of the first task is read.
@@ -186,11 +249,11 @@ impl Ingest {
     fn note_classes(
         &mut self,
         model: &Model,
-        tasks: &[(String, TaskRowsRead)],
+        tasks: &[(String, TaskRowsRead, Seen)],
         learning: &Learning<'_>,
     ) -> Result<()> {
         let mut found: Vec<String> = Vec::new();
-        for (_, rows) in tasks {
+        for (_, rows, _) in tasks {
             let TaskRowsRead::Kept(spill) = rows else { continue };
             for chunk in &spill.chunks {
                 let ChunkTargets::Classes { codes, names } = &chunk.y else { continue };
@@ -249,9 +312,10 @@ impl Ingest {
         watch: &dyn Fn(&str, u64),
     ) -> Result<Option<NamedTask>> {
         let Some(task) = self.tasks.pop_front() else { return Ok(None) };
-        let ReadTask { name, weight, rows } = task;
+        let ReadTask { name, weight, rows, seen } = task;
         let watch = |passes: u64| watch(&name, passes);
-        let mut schema = if model.learner.design().is_none() {
+        let first = self.grown && model.schema.columns.len() < self.schema.columns.len();
+        let mut schema = if model.learner.design().is_none() || first {
             self.schema.clone()
         } else {
             model.schema.clone()
@@ -272,7 +336,7 @@ impl Ingest {
         };
         let design = base.with_inputs(schema.inputs.len().saturating_sub(base.inputs()))?;
         let classes = self.classes_to_fix(model, &rows);
-        let draft = match &classes {
+        let mut draft = match &classes {
             Some(names) => {
                 let mut learner = model.learner.clone();
                 learner.fix_classes(names.clone())?;
@@ -280,7 +344,8 @@ impl Ingest {
             }
             None => rows.fitted(&model.learner, &schema, &design, weight, &watch)?,
         };
-        Ok(Some(NamedTask { name, weight, schema, design, draft, classes }))
+        draft.summary.head.content = Some(seen.content.to_bytes());
+        Ok(Some(NamedTask { name, weight, schema, design, draft, classes, seen }))
     }
 
     /// All classes of the files, where the first task lacks some and they cannot be added later.
@@ -429,6 +494,7 @@ struct Recipe<'a> {
 struct TaskPart {
     name: String,
     rows: PartRows,
+    seen: Seen,
 }
 
 enum PartRows {
@@ -441,6 +507,7 @@ enum PartRows {
 struct Growing {
     parts: Counter<Partial>,
     rows: Spill,
+    seen: Seen,
 }
 
 impl Recipe<'_> {
@@ -455,7 +522,7 @@ impl Recipe<'_> {
     }
 
     /// Reads all files and gives the tasks in order of appearance.
-    fn run(&self, extra: Vec<Wanted>) -> Result<(Vec<(String, TaskRowsRead)>, Read)> {
+    fn run(&self, extra: Vec<Wanted>) -> Result<(Vec<(String, TaskRowsRead, Seen)>, Read)> {
         let (schema, selection) = (self.schema, self.learning.selection);
         let encoder = Encoder::new(schema, extra, self.design.map().is_identity());
         let classes = self.learner.problem().predicts_classes();
@@ -479,11 +546,12 @@ impl Recipe<'_> {
         self.learning.files.run(&flow, |(parts, read)| {
             total.rows += read.rows;
             total.dropped += read.dropped;
-            for TaskPart { name, rows } in parts {
+            for TaskPart { name, rows, seen } in parts {
                 let task = tasks.entry(name.clone()).or_insert_with(|| {
                     order.push(name);
                     Growing::default()
                 });
+                task.seen.merge(seen);
                 match rows {
                     PartRows::Summary(partial) => {
                         let merged = task.parts.push(*partial, Partial::merge);
@@ -497,6 +565,7 @@ impl Recipe<'_> {
         let mut done = Vec::with_capacity(order.len());
         for name in order {
             let Some(task) = tasks.remove(&name) else { continue };
+            let seen = task.seen.clone();
             let rows = if self.keep_rows {
                 TaskRowsRead::Kept(task.rows)
             } else {
@@ -506,7 +575,7 @@ impl Recipe<'_> {
                     None => continue,
                 }
             };
-            done.push((name, rows));
+            done.push((name, rows, seen));
         }
         Ok((done, total))
     }
@@ -542,24 +611,35 @@ impl Recipe<'_> {
         if !whole {
             encoder.write(batch, &encoded, (0, batch.rows), &mut all);
         }
+        let column = |at: &usize| &self.schema.columns[*at].name;
+        let new = encoded.new.iter().map(|(at, value)| format!("{}={value}", column(at)));
+        let known = self.schema.features();
+        let keys = ContentKeys::new(known.into_iter().chain(new), &self.schema.targets);
         let mut parts = Vec::with_capacity(names.len());
         for (name, rows) in names.into_iter().zip(&groups) {
             if rows.is_empty() {
                 continue;
             }
             let group = Group { source, batch, encoder, encoded: &encoded, rows, whole, all: &all };
+            let mut seen = Seen::default();
             let rows = if self.keep_rows {
-                self.kept(&group, &targets)?
+                self.kept(&group, &targets, &keys, &mut seen)?
             } else {
-                PartRows::Summary(Box::new(self.summarized(&group, &targets)?))
+                PartRows::Summary(Box::new(self.summarized(&group, &targets, &keys, &mut seen)?))
             };
-            parts.push(TaskPart { name, rows });
+            parts.push(TaskPart { name, rows, seen });
         }
         Ok(parts)
     }
 
     /// The rows of a group, kept for later passes.
-    fn kept(&self, group: &Group<'_>, targets: &BatchTargets<'_>) -> Result<PartRows> {
+    fn kept(
+        &self,
+        group: &Group<'_>,
+        targets: &BatchTargets<'_>,
+        keys: &ContentKeys,
+        seen: &mut Seen,
+    ) -> Result<PartRows> {
         let mut x = Vec::new();
         group.write(0, group.rows.len(), &mut x);
         let y = targets.chunk(group.rows);
@@ -573,6 +653,7 @@ impl Recipe<'_> {
                 }
             }
         }
+        self.see(group, (0, &x), &y, keys, seen)?;
         let file_rows = FileRows::of(group.rows.iter().map(|&i| group.batch.file_row(i)));
         let chunk = NewChunk {
             file: group.source.label().to_owned(),
@@ -585,8 +666,32 @@ impl Recipe<'_> {
         Ok(PartRows::Rows(chunk, x))
     }
 
+    /// Looks at rows of a group, the first of which is row `from` of it.
+    fn see(
+        &self,
+        group: &Group<'_>,
+        (from, x): (usize, &[f64]),
+        y: &ChunkTargets,
+        keys: &ContentKeys,
+        seen: &mut Seen,
+    ) -> Result<()> {
+        let rows = task_rows(x, group.encoded.width, y)?;
+        seen.content.add(keys, &rows);
+        if let Some(reference) = self.learning.reference {
+            let place = |i: usize| group.batch.file_row(group.rows[from + i]);
+            seen.findings.merge(reference.look(self.learner, &rows, place));
+        }
+        Ok(())
+    }
+
     /// The answer of a group to the first pass.
-    fn summarized(&self, group: &Group<'_>, targets: &BatchTargets<'_>) -> Result<Partial> {
+    fn summarized(
+        &self,
+        group: &Group<'_>,
+        targets: &BatchTargets<'_>,
+        keys: &ContentKeys,
+        seen: &mut Seen,
+    ) -> Result<Partial> {
         let new = group.encoded.width - self.design.inputs();
         let design = self.design.with_inputs(new)?;
         let context = TaskContext {
@@ -595,9 +700,9 @@ impl Recipe<'_> {
             design: &design,
             outputs: self.learner.outputs(),
         };
-        let keys: Vec<String> = group.encoded.new.iter().map(key_of).collect();
+        let new_inputs: Vec<String> = group.encoded.new.iter().map(key_of).collect();
         let mut worker = Worker::new(context, &self.learner.problem().first_pass())?;
-        worker.name_new_inputs(&keys);
+        worker.name_new_inputs(&new_inputs);
         // A block at a time, so that rows are still in the cache when they are summarized.
         let block = worker.block_rows();
         let mut x = ROOM.take();
@@ -606,19 +711,25 @@ impl Recipe<'_> {
             let to = (from + block).min(group.rows.len());
             group.write(from, to, &mut x);
             let y = targets.chunk(&group.rows[from..to]);
-            let view = match &y {
-                ChunkTargets::Values { cells, width } => Targets::Values(Rows::new(cells, *width)?),
-                ChunkTargets::Classes { codes, names } => Targets::Classes { codes, names },
-            };
-            let rows = TaskRows { x: Rows::new(&x, group.encoded.width)?, y: view, weights: None };
+            let rows = task_rows(&x, group.encoded.width, &y)?;
             worker.add(rows).map_err(|e| group.error(&e, self))?;
+            self.see(group, (from, &x), &y, keys, seen)?;
             from = to;
         }
         ROOM.set(x);
         let mut partial = worker.finish().map_err(|e| group.error(&e, self))?;
-        partial.tasks.iter_mut().for_each(|task| task.new_inputs.clone_from(&keys));
+        partial.tasks.iter_mut().for_each(|task| task.new_inputs.clone_from(&new_inputs));
         Ok(partial)
     }
+}
+
+/// Inputs and targets as rows of a task.
+fn task_rows<'a>(x: &'a [f64], width: usize, y: &'a ChunkTargets) -> Result<TaskRows<'a>> {
+    let y = match y {
+        ChunkTargets::Values { cells, width } => Targets::Values(Rows::new(cells, *width)?),
+        ChunkTargets::Classes { codes, names } => Targets::Classes { codes, names },
+    };
+    Ok(TaskRows { x: Rows::new(x, width)?, y, weights: None })
 }
 
 thread_local! {
@@ -726,7 +837,15 @@ pub fn summarize_again(
         return Err(pmfcl::Error::NotLearned.into());
     }
     let name = "these rows once more";
-    let learning = Learning { files, selection, task: None, name, weight: 1.0, progress: &|_| {} };
+    let learning = Learning {
+        files,
+        selection,
+        task: None,
+        name,
+        weight: 1.0,
+        reference: None,
+        progress: &|_| {},
+    };
     let mut ingest = Ingest::new(model);
     ingest.read(model, &learning)?;
     let unknown = |what: &str, value: &str| IngestError::Column {

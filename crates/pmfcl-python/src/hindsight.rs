@@ -4,6 +4,7 @@ use pmfcl::{Error, Learner, Preference};
 use pyo3::prelude::*;
 
 use crate::call::{outside, raised};
+use crate::check::content;
 use crate::model::{PyModel, parsed};
 use crate::passes::fit;
 use crate::table::{Table, Target, TaskTable, Weights};
@@ -52,7 +53,7 @@ impl PyModel {
         self.change(py, |learner| learner.unlearn(name))
     }
 
-    /// Removes a task, given its rows once more: folded memory needs them.
+    /// Removes rows from a task; all of them remove the task, which folded memory can do in no other way.
     fn unlearn_rows(
         &mut self,
         py: Python<'_>,
@@ -64,9 +65,10 @@ impl PyModel {
         let table = TaskTable::new(py, x, y, sample_weight)?;
         let (learner, schema) = (&mut self.model.learner, &self.model.schema);
         outside(py, || {
-            let (_, draft) =
+            let (_, mut draft) =
                 fit(learner, &table, 1.0).map_err(|failure| failure.raised(schema, learner))?;
-            learner.unlearn_summary(name, &draft.summary).map_err(raised)
+            draft.summary.head.content = Some(content(schema, &table)?);
+            learner.unlearn_rows(name, &draft.summary).map_err(raised)
         })
     }
 

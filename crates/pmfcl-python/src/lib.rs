@@ -11,10 +11,12 @@
 //! | `summary` | `Summary` |
 //! | `parts` | summaries of some rows of a task as bytes, for clusters |
 //! | `federation`, `private`, `secagg` | agreement and server of a federation; private uploads; masked sums |
+//! | `check` | rows before they are learned; columns of frames |
 //! | `model`, `hindsight`, `look`, `file` | `Model`: learning and predicting; changes in hindsight; reports; bytes and files |
 
 mod arrow;
 mod call;
+mod check;
 mod federation;
 mod file;
 mod hindsight;

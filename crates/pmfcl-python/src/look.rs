@@ -147,6 +147,9 @@ fn task_facts<'py>(py: Python<'py>, task: &TaskReport) -> PyResult<Bound<'py, Py
     dict.set_item("bound", task.bound)?;
     dict.set_item("guaranteed", task.guaranteed)?;
     dict.set_item("outcome", task.outcome.to_string())?;
+    let mean = |list: &Vec<f64>| list.iter().sum::<f64>() / list.len().max(1) as f64;
+    dict.set_item("rmse", task.mse.as_ref().map(|mse| mean(mse).sqrt()))?;
+    dict.set_item("r2", task.r2.as_ref().map(mean))?;
     if let Some(found) = &task.left_out {
         dict.set_item("left_out", scores(py, found)?)?;
     }
@@ -198,6 +201,7 @@ impl PyModel {
         let dict = PyDict::new(py);
         dict.set_item("inputs", &self.features)?;
         dict.set_item("origins", self.origins())?;
+        dict.set_item("columns", self.model.features())?;
         dict.set_item("targets", &self.model.schema.targets)?;
         dict.set_item("samples", learner.samples())?;
         dict.set_item("state_bytes", learner.state_bytes())?;

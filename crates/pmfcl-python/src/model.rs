@@ -13,8 +13,9 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::call::{outside, raised, raised_in};
+use crate::check::{NewInput, content, grown};
 use crate::file::KnownFiles;
-use crate::passes::fit;
+use crate::passes::fit_with;
 use crate::summary::{PySummary, threads_of};
 use crate::table::{Table, Target, TaskTable, Weights, table};
 
@@ -160,7 +161,9 @@ impl PyModel {
         Ok(Self::of(Model { schema: Schema::numbers(&features, &targets), learner }))
     }
 
-    /// Learns a task of values or classes.
+    /// Learns a task of values or classes; `new_inputs` are categories that its last columns stand for.
+    #[pyo3(signature = (name, x, y, sample_weight, weight, new_inputs=Vec::new()))]
+    #[expect(clippy::too_many_arguments, reason = "Python calls it by position")]
     fn learn(
         &mut self,
         py: Python<'_>,
@@ -169,36 +172,53 @@ impl PyModel {
         y: Target,
         sample_weight: Weights,
         weight: f64,
+        new_inputs: Vec<NewInput>,
     ) -> PyResult<()> {
         let table = TaskTable::new(py, x, y, sample_weight)?;
         let Model { schema, learner } = &mut self.model;
+        let grown = grown(schema, &new_inputs)?;
         outside(py, || {
             // A name that is taken is reported before any row is looked at.
             learner.check_new(name, weight).map_err(raised)?;
-            let (design, draft) =
-                fit(learner, &table, weight).map_err(|failure| failure.raised(schema, learner))?;
+            let (design, mut draft) = fit_with(learner, &table, weight, new_inputs.len())
+                .map_err(|failure| failure.raised(&grown, learner))?;
+            draft.summary.head.content = Some(content(&grown, &table)?);
             let inserted = learner.insert(name, &design, draft, weight);
-            inserted.map_err(|e| raised_in(&e, schema, learner))
-        })
+            inserted.map_err(|e| raised_in(&e, &grown, learner))
+        })?;
+        if !new_inputs.is_empty() {
+            self.features = grown.features();
+            *schema = grown;
+        }
+        Ok(())
     }
 
     /// Adds rows to the task learned last.
+    #[pyo3(signature = (x, y, sample_weight, new_inputs=Vec::new()))]
     fn append(
         &mut self,
         py: Python<'_>,
         x: Table,
         y: Target,
         sample_weight: Weights,
+        new_inputs: Vec<NewInput>,
     ) -> PyResult<()> {
         let table = TaskTable::new(py, x, y, sample_weight)?;
         let Model { schema, learner } = &mut self.model;
+        let grown = grown(schema, &new_inputs)?;
         outside(py, || {
             let weight = learner.records().last().map_or(1.0, |record| record.weight);
-            let (design, draft) =
-                fit(learner, &table, weight).map_err(|failure| failure.raised(schema, learner))?;
+            let (design, mut draft) = fit_with(learner, &table, weight, new_inputs.len())
+                .map_err(|failure| failure.raised(&grown, learner))?;
+            draft.summary.head.content = Some(content(&grown, &table)?);
             let appended = learner.append(&design, draft);
-            appended.map_err(|e| raised_in(&e, schema, learner))
-        })
+            appended.map_err(|e| raised_in(&e, &grown, learner))
+        })?;
+        if !new_inputs.is_empty() {
+            self.features = grown.features();
+            *schema = grown;
+        }
+        Ok(())
     }
 
     /// Learns a task summarized elsewhere; `classes` name its targets where classes are predicted. Without a name it is added

@@ -128,10 +128,26 @@ pub(crate) fn fit(
     table: &TaskTable,
     weight: f64,
 ) -> Result<(Design, Draft), Failure> {
-    let design = Python::attach(|py| {
-        let head = table.block(py, (0, table.len(py).min(FIRST_ROWS)))?;
-        Ok::<_, PyErr>(learner.design_for(&head.rows()?.x))
-    })??;
+    fit_with(learner, table, weight, 0)
+}
+
+/// The same where the last `new` inputs of the rows are unknown to the learner.
+///
+/// # Errors
+/// As [`fit`], and when the basis does not take new inputs.
+pub(crate) fn fit_with(
+    learner: &Learner,
+    table: &TaskTable,
+    weight: f64,
+    new: usize,
+) -> Result<(Design, Draft), Failure> {
+    let design = match learner.design() {
+        Some(design) if new > 0 => design.with_inputs(new)?,
+        _ => Python::attach(|py| {
+            let head = table.block(py, (0, table.len(py).min(FIRST_ROWS)))?;
+            Ok::<_, PyErr>(learner.design_for(&head.rows()?.x))
+        })??,
+    };
     let draft = run(learner, &design, table, |passes| {
         let first = passes.run(&learner.problem().first_pass())?;
         learner.fit(&design, first, passes, weight)

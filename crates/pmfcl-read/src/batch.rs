@@ -17,8 +17,19 @@ pub struct Batch {
     pub dropped: u64,
     /// The columns, in the order wanted.
     pub columns: Vec<Column>,
+    /// The cells without a value, row by row: of the rows left out, or of all rows where they are kept.
+    pub gaps: Vec<Gap>,
     /// The rows that stayed, counted from `first_row`; `None` when all did.
     pub(crate) kept: Option<Vec<u32>>,
+}
+
+/// A cell without a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gap {
+    /// The row, counted from the first of the piece.
+    pub row: u32,
+    /// The column, by its place among those wanted.
+    pub column: u32,
 }
 
 /// One column of a batch.
@@ -138,12 +149,14 @@ impl Batch {
         }
     }
 
-    /// Leaves out the rows for which `missing` is set.
-    pub(crate) fn drop_rows(mut self, missing: &[bool]) -> Self {
-        let kept: Vec<u32> = (0..self.rows as u32).filter(|&i| !missing[i as usize]).collect();
-        if kept.len() == self.rows {
+    /// Leaves out the rows that have a gap.
+    pub(crate) fn without_gaps(mut self) -> Self {
+        if self.gaps.is_empty() {
             return self;
         }
+        let mut missing = vec![false; self.rows];
+        self.gaps.iter().for_each(|gap| missing[gap.row as usize] = true);
+        let kept: Vec<u32> = (0..self.rows as u32).filter(|&i| !missing[i as usize]).collect();
         for column in &mut self.columns {
             match column {
                 Column::Numbers(values) => {
@@ -164,6 +177,42 @@ impl Batch {
         self.rows = kept.len();
         self.kept = Some(kept);
         self
+    }
+}
+
+impl Batch {
+    /// Puts NaN, or an empty text, into the cells without a value.
+    pub(crate) fn blank_gaps(&mut self) {
+        let gaps = std::mem::take(&mut self.gaps);
+        for (at, column) in self.columns.iter_mut().enumerate() {
+            let rows: Vec<usize> =
+                gaps.iter().filter(|g| g.column as usize == at).map(|g| g.row as usize).collect();
+            if rows.is_empty() {
+                continue;
+            }
+            match column {
+                Column::Numbers(values) => {
+                    let mut cells = values.to_vec();
+                    rows.iter().for_each(|&row| cells[row] = f64::NAN);
+                    *values = cells.into();
+                }
+                Column::Texts(texts) => {
+                    let empty = texts.names.iter().position(String::is_empty);
+                    let code = empty.unwrap_or_else(|| {
+                        texts.names.push(String::new());
+                        texts.names.len() - 1
+                    });
+                    rows.iter().for_each(|&row| texts.codes[row] = code as u32);
+                    texts.keep(&(0..texts.codes.len() as u32).collect::<Vec<_>>());
+                }
+                Column::Block { width, cells } => {
+                    let mut changed = cells.to_vec();
+                    rows.iter().for_each(|row| changed[row * *width..][..*width].fill(f64::NAN));
+                    *cells = changed.into();
+                }
+            }
+        }
+        self.gaps = gaps;
     }
 }
 
@@ -207,7 +256,7 @@ mod tests {
     use super::*;
 
     fn batch(rows: usize, columns: Vec<Column>) -> Batch {
-        Batch { index: 0, first_row: 0, rows, dropped: 0, columns, kept: None }
+        Batch { index: 0, first_row: 0, rows, dropped: 0, columns, gaps: Vec::new(), kept: None }
     }
 
     #[test]
@@ -240,9 +289,10 @@ mod tests {
     fn rows_left_out_take_their_words_along() {
         let texts =
             Texts { names: vec!["a".into(), "b".into(), "c".into()], codes: vec![0, 1, 2, 1] };
-        let b =
-            batch(4, vec![Column::Numbers(vec![1.0, 2.0, 3.0, 4.0].into()), Column::Texts(texts)])
-                .drop_rows(&[true, false, false, true]);
+        let mut b =
+            batch(4, vec![Column::Numbers(vec![1.0, 2.0, 3.0, 4.0].into()), Column::Texts(texts)]);
+        b.gaps = vec![Gap { row: 0, column: 1 }, Gap { row: 3, column: 0 }];
+        let b = b.without_gaps();
         assert_eq!((b.rows, b.dropped), (2, 2));
         assert_eq!(b.columns[0], Column::Numbers(vec![2.0, 3.0].into()));
         let left = Texts { names: vec!["b".into(), "c".into()], codes: vec![0, 1] };

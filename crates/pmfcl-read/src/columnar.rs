@@ -15,11 +15,15 @@ use arrow_buffer::{ArrowNativeType, NullBuffer};
 use arrow_schema::{DataType, Fields, Schema, TimeUnit};
 
 use crate::cells::Words;
+use crate::csv::DATE;
 use crate::error::cut;
 use crate::field::Found;
-use crate::number::{self, Reading};
+use crate::number::{Reading, Rules};
 use crate::scan::Piece;
-use crate::{Batch, Column, Field, Form, Kind, Missing, Numbers, Place, ReadError, Texts, date};
+use crate::{
+    Batch, Column, DateFormat, Field, Form, Gap, Kind, Missing, Numbers, Options, Place, ReadError,
+    Texts, date,
+};
 
 /// The columns of a schema.
 pub(crate) fn fields(schema: &Fields) -> Vec<Field> {
@@ -59,21 +63,19 @@ fn kind(data_type: &DataType) -> Kind {
 /// The cells of a batch that hold no value.
 pub(crate) struct Gaps {
     rows: usize,
-    /// Set for each row with a gap; empty while there is none.
-    missing: Vec<bool>,
+    cells: Vec<Gap>,
     /// The first gap in reading order: row, column, what stands there.
     first: Option<(usize, usize, String)>,
 }
 
 impl Gaps {
     pub(crate) fn new(rows: usize) -> Self {
-        Self { rows, missing: Vec::new(), first: None }
+        Self { rows, cells: Vec::new(), first: None }
     }
 
     /// Notes a gap.
     fn mark(&mut self, row: usize, column: usize, value: impl FnOnce() -> String) {
-        self.missing.resize(self.rows, false);
-        self.missing[row] = true;
+        self.cells.push(Gap { row: row as u32, column: column as u32 });
         if self.first.as_ref().is_none_or(|(r, c, _)| (row, column) < (*r, *c)) {
             self.first = Some((row, column, value()));
         }
@@ -97,34 +99,38 @@ impl Gaps {
             .fold(0, |spilt, v| spilt | (v.to_bits() & EXPONENT).wrapping_add(1 << 52));
         if spilt >> 63 == 1 {
             for (i, value) in values.iter().enumerate().filter(|(_, v)| !v.is_finite()) {
-                let row = i / width;
-                if !self.missing.get(row).copied().unwrap_or(false) {
-                    self.mark(row, column, || value.to_string());
-                }
+                self.mark(i / width, column, || value.to_string());
             }
         }
     }
 
-    /// The batch without rows that have a gap, or the error for the first of them.
+    /// The batch with what is to be done about its gaps, or the error for the first of them.
     pub(crate) fn finish(
-        self,
+        mut self,
         file: &str,
         found: &[Found],
         missing: Missing,
         piece: &Piece,
         columns: Vec<Column>,
     ) -> Result<Batch, ReadError> {
-        let batch = Batch {
+        self.cells.sort_unstable_by_key(|gap| (gap.row, gap.column));
+        self.cells.dedup();
+        let mut batch = Batch {
             index: piece.index,
             first_row: piece.first_row,
             rows: self.rows,
             dropped: 0,
             columns,
+            gaps: self.cells,
             kept: None,
         };
         match (self.first, missing) {
             (None, _) => Ok(batch),
-            (Some(_), Missing::Drop) => Ok(batch.drop_rows(&self.missing)),
+            (Some(_), Missing::Drop) => Ok(batch.without_gaps()),
+            (Some(_), Missing::Keep) => {
+                batch.blank_gaps();
+                Ok(batch)
+            }
             (Some((row, column, value)), Missing::Refuse) => Err(ReadError::MissingValue {
                 file: file.into(),
                 place: piece.place(row),
@@ -140,6 +146,9 @@ pub(crate) struct Converter {
     pub(crate) file: Arc<str>,
     pub(crate) format: &'static str,
     pub(crate) found: Vec<Found>,
+    /// For each of them how its dates are written, where that was said.
+    formats: Vec<Option<DateFormat>>,
+    rules: Rules,
     pub(crate) missing: Missing,
 }
 
@@ -149,7 +158,7 @@ impl Converter {
         file: &Arc<str>,
         format: &'static str,
         found: Vec<Found>,
-        missing: Missing,
+        options: &Options,
     ) -> Result<Self, ReadError> {
         for f in &found {
             if f.form == Form::Date && f.kind == Kind::Number {
@@ -161,7 +170,9 @@ impl Converter {
                 });
             }
         }
-        Ok(Self { file: Arc::clone(file), format, found, missing })
+        let formats = found.iter().map(|f| options.date_format(&f.name).cloned()).collect();
+        let (file, rules, missing) = (Arc::clone(file), Rules::of(options), options.missing);
+        Ok(Self { file, format, found, formats, rules, missing })
     }
 
     /// A batch out of the arrays of a piece, one for each column found.
@@ -255,7 +266,16 @@ impl Converter {
                 Ok(Column::Numbers(cells.into()))
             }
             _ if form == Form::Text => match words(array) {
-                Some(texts) => Ok(Column::Texts(texts)),
+                Some(texts) => {
+                    for (code, name) in texts.names.iter().enumerate() {
+                        if self.rules.is_missing(name.as_bytes()) {
+                            let rows = texts.codes.iter().enumerate();
+                            rows.filter(|(_, c)| **c as usize == code)
+                                .for_each(|(row, _)| gaps.mark(row, column, || name.clone()));
+                        }
+                    }
+                    Ok(Column::Texts(texts))
+                }
                 None => Err(self.damaged("a column of a type without words")),
             },
             _ => {
@@ -281,10 +301,11 @@ impl Converter {
             return Ok(values);
         }
         let dated = matches!(found.form, Form::Date);
-        let read: fn(&[u8]) -> Reading = if dated { date::date } else { number::number };
-        let wanted = |text: &[u8]| {
-            if dated { "a date like 2024-01-31 or 2024-01-31T12:30" } else { number::wanted(text) }
+        let format = self.formats[column].as_ref();
+        let read = |text: &[u8]| {
+            if dated { self.rules.date(text, format) } else { self.rules.number(text) }
         };
+        let wanted = |text: &[u8]| if dated { DATE } else { self.rules.wanted(text) };
         let mut values = Vec::with_capacity(array.len());
         let whole = each_text(array, |row, text| {
             match text.map_or(Reading::Missing, |t| read(t.as_bytes())) {

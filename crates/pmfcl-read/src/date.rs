@@ -1,6 +1,106 @@
 //! Dates as days since 1970-01-01 in the Gregorian calendar.
 
+use std::str::FromStr;
+
 use crate::number::{self, Reading};
+
+/// How dates are written, in the directives of `strptime`: `%d.%m.%Y`, `%m/%d/%y %H:%M`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DateFormat(String);
+
+/// The formats that [`DateFormat::fitting`] tries, each also followed by a time of day.
+const USUAL: [&str; 7] =
+    ["%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%Y/%m/%d", "%d-%m-%Y", "%m-%d-%Y", "%d.%m.%y"];
+const TIMES: [&str; 3] = ["", " %H:%M", " %H:%M:%S"];
+
+impl FromStr for DateFormat {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut directives = text.split('%').skip(1).map(|part| part.chars().next());
+        if let Some(other) = directives.find(|d| !d.is_some_and(|d| "YymdHMSfz".contains(d))) {
+            let other = other.map(String::from).unwrap_or_default();
+            return Err(format!("'%{other}' in '{text}' is none of %Y %y %m %d %H %M %S %f %z"));
+        }
+        let year = text.contains("%Y") || text.contains("%y");
+        if !(year && text.contains("%m") && text.contains("%d")) {
+            return Err(format!("'{text}' needs a year (%Y or %y), a month (%m) and a day (%d)"));
+        }
+        Ok(Self(text.to_owned()))
+    }
+}
+
+impl std::fmt::Display for DateFormat {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl DateFormat {
+    /// The usual formats that all these cells are written in.
+    pub(crate) fn fitting<'a>(cells: impl Iterator<Item = &'a str> + Clone) -> Vec<Self> {
+        let all = USUAL.iter().flat_map(|day| TIMES.map(|time| Self(format!("{day}{time}"))));
+        let fits = |format: &Self| cells.clone().all(|cell| format.days(cell.trim()).is_some());
+        all.filter(fits).collect()
+    }
+
+    /// A whole cell as a date.
+    pub(crate) fn read(&self, cell: &[u8]) -> Reading {
+        let cell = cell.trim_ascii();
+        match std::str::from_utf8(cell).ok().and_then(|text| self.days(text)) {
+            Some(days) => Reading::Value(days),
+            None if number::missing(cell) => Reading::Missing,
+            None => Reading::Other,
+        }
+    }
+
+    fn days(&self, text: &str) -> Option<f64> {
+        let (mut year, mut month, mut day) = (1970, 1, 1);
+        let (mut seconds, mut shift) = (0.0, 0.0);
+        let mut rest = text.as_bytes();
+        let mut pattern = self.0.bytes();
+        while let Some(mark) = pattern.next() {
+            if mark != b'%' {
+                rest = rest.strip_prefix(&[mark])?;
+                continue;
+            }
+            let directive = pattern.next()?;
+            if directive == b'z' {
+                shift = offset(rest)?;
+                rest = &[];
+                continue;
+            }
+            let most = match directive {
+                b'Y' => 4,
+                b'f' => 9,
+                _ => 2,
+            };
+            let found = rest.iter().take(most).take_while(|b| b.is_ascii_digit()).count();
+            let (number, behind) = rest.split_at(found);
+            if number.is_empty() || (directive == b'Y' && found < 4) {
+                return None;
+            }
+            let value = digits(number)?;
+            rest = behind;
+            match directive {
+                b'Y' => year = value,
+                // As Python and C: 69 to 99 are of the last century.
+                b'y' => year = if value < 69 { 2000 + value } else { 1900 + value },
+                b'm' => month = value,
+                b'd' => day = value,
+                b'H' if value <= 24 => seconds += (value * 3600) as f64,
+                b'M' if value < 60 => seconds += (value * 60) as f64,
+                b'S' if value <= 60 => seconds += value as f64,
+                b'f' => seconds += value as f64 / 10_f64.powi(found as i32),
+                _ => return None,
+            }
+        }
+        let there = rest.is_empty()
+            && (1..=12).contains(&month)
+            && (1..=month_length(year, month)).contains(&day);
+        there.then(|| days_from_civil(year, month, day) as f64 + (seconds - shift) / 86_400.0)
+    }
+}
 
 /// A whole cell as a date: `2024-01-31`, then optionally `T` or a space and `12:30[:05[.25]]`, then
 /// optionally `Z` or an offset like `+01:00`.
@@ -117,6 +217,11 @@ fn civil_from_days(days: i64) -> (i64, i64, i64) {
     (year + era * 400, month, day)
 }
 
+/// Seconds since 1970 as text: `2024-01-31T12:30:00`, or `2024-01-31` at midnight.
+pub fn moment(seconds: i64) -> String {
+    text(seconds, 1)
+}
+
 /// A moment in text, given in `units` per second since 1970: `2024-01-31`, with the time of day if
 /// it is not midnight.
 pub(crate) fn text(moment: i64, units: i64) -> String {
@@ -175,6 +280,37 @@ mod tests {
             assert_eq!(date(text.as_bytes()), Reading::Other, "{text}");
         }
         assert_eq!(date(b" NA "), Reading::Missing);
+    }
+
+    #[test]
+    fn dates_are_read_in_the_format_given() {
+        for (format, text, days) in [
+            ("%d.%m.%Y", "31.01.2024", 19753.0),
+            ("%d.%m.%Y", "1.2.1970", 31.0),
+            ("%m/%d/%y", "01/31/24", 19753.0),
+            ("%m/%d/%y", "12/31/69", -1.0),
+            ("%Y/%m/%d %H:%M", "2024/01/31 12:00", 19753.5),
+            ("%d-%m-%Y %H:%M:%S%z", "31-01-2024 01:00:00+01:00", 19753.0),
+            ("%Y%m%d", "20240131", 19753.0),
+        ] {
+            let format: DateFormat = format.parse().unwrap();
+            assert_eq!(format.read(text.as_bytes()), Reading::Value(days), "{text}");
+        }
+        let german: DateFormat = "%d.%m.%Y".parse().unwrap();
+        for text in ["30.02.2024", "31.13.2024", "31.01.24", "31.01.2024 ", "x", "31.01."] {
+            let read = german.read(text.as_bytes());
+            assert_eq!(read == Reading::Other, text != "31.01.2024 ", "{text}");
+        }
+        for wrong in ["%d.%m", "%Q%d%m%Y", "%d.%m.%Y %", "day"] {
+            assert!(wrong.parse::<DateFormat>().is_err(), "{wrong}");
+        }
+        let fits = |cells: &[&str]| -> Vec<String> {
+            DateFormat::fitting(cells.iter().copied()).iter().map(ToString::to_string).collect()
+        };
+        assert_eq!(fits(&["31.01.2024", "1.2.2023"]), ["%d.%m.%Y"]);
+        assert_eq!(fits(&["01/02/2024"]), ["%d/%m/%Y", "%m/%d/%Y"]);
+        assert_eq!(fits(&["01/02/2024", "12/31/2024"]), ["%m/%d/%Y"]);
+        assert!(fits(&["a"]).is_empty());
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! What a table offers and what is wanted of it.
 
-use crate::ReadError;
+use crate::{DateFormat, ReadError};
 
 /// How a file is to be read.
 #[derive(Clone, Debug)]
@@ -13,6 +13,14 @@ pub struct Options {
     pub quote: u8,
     /// What to do with rows that miss a value.
     pub missing: Missing,
+    /// The decimal mark of numbers in text: `.` or `,`.
+    pub decimal: u8,
+    /// What stands between groups of three digits of numbers in text.
+    pub thousands: Option<char>,
+    /// Words that stand for a missing value, in addition to the usual ones.
+    pub na: Vec<String>,
+    /// Columns of dates that are written in another way than `2024-01-31`.
+    pub dates: Vec<(String, DateFormat)>,
     /// Rows per piece instead of the size that suits the format; for tests.
     pub piece_rows: Option<usize>,
 }
@@ -24,6 +32,10 @@ impl Default for Options {
             header: true,
             quote: b'"',
             missing: Missing::Refuse,
+            decimal: b'.',
+            thousands: None,
+            na: Vec::new(),
+            dates: Vec::new(),
             piece_rows: None,
         }
     }
@@ -36,6 +48,8 @@ pub enum Missing {
     Refuse,
     /// Leave the row out and count it.
     Drop,
+    /// Keep the row: NaN instead of the number, an empty text instead of the word.
+    Keep,
 }
 
 /// What a column holds.
@@ -118,6 +132,13 @@ pub(crate) struct Found {
     pub(crate) kind: Kind,
     /// How it is wanted.
     pub(crate) form: Form,
+}
+
+impl Options {
+    /// How dates of a column are written, where that was said.
+    pub(crate) fn date_format(&self, column: &str) -> Option<&DateFormat> {
+        self.dates.iter().find(|(name, _)| name == column).map(|(_, format)| format)
+    }
 }
 
 /// Finds each wanted column, or says what is there instead.

@@ -192,7 +192,7 @@ impl Format for Ipc {
             .collect();
         let decoder =
             FileDecoder::new(Arc::clone(&self.schema), self.version).with_projection(projection);
-        let converter = Converter::new(&self.file, FORMAT, found, self.options.missing)?;
+        let converter = Converter::new(&self.file, FORMAT, found, &self.options)?;
         let cutter = Cutter {
             store: self.store.clone(),
             decoder,

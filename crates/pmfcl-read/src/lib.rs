@@ -39,12 +39,15 @@ mod ipc;
 mod number;
 mod numpy;
 mod parquet;
+mod profile;
 mod scan;
 mod source;
 mod store;
 
-pub use batch::{Batch, Column, Numbers, Texts};
+pub use batch::{Batch, Column, Gap, Numbers, Texts};
+pub use date::{DateFormat, moment};
 pub use error::{Place, ReadError};
 pub use field::{Field, Form, Kind, Missing, Options, Wanted};
+pub use profile::Profile;
 pub use scan::{Piece, Scan};
 pub use source::{CommaCell, Source};

@@ -1,5 +1,7 @@
 //! Numbers, booleans and gaps in text cells.
 
+use crate::{DateFormat, Options, date};
+
 /// What a cell turned out to be.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Reading {
@@ -31,6 +33,96 @@ pub(crate) fn number(cell: &[u8]) -> Reading {
     }
 }
 
+/// How cells of text are written: the decimal mark, what groups digits, and words for a missing value.
+#[derive(Clone, Debug)]
+pub(crate) struct Rules {
+    decimal: char,
+    thousands: Option<char>,
+    na: Vec<Vec<u8>>,
+    /// Whether numbers are written as programs write them, and no word for a missing value is one.
+    pub(crate) plain: bool,
+}
+
+impl Rules {
+    pub(crate) fn of(options: &Options) -> Self {
+        let na: Vec<Vec<u8>> = options.na.iter().map(|word| word.trim().into()).collect();
+        let words = na.iter().all(|word| number(word) == Reading::Other || missing(word));
+        let plain = options.decimal == b'.' && options.thousands.is_none() && words;
+        Self { decimal: options.decimal.into(), thousands: options.thousands, na, plain }
+    }
+
+    /// Whether a cell is one of the words that were said to stand for a missing value.
+    pub(crate) fn is_missing(&self, cell: &[u8]) -> bool {
+        !self.na.is_empty() && self.na.iter().any(|word| word[..] == *cell.trim_ascii())
+    }
+
+    /// A whole cell as a number.
+    pub(crate) fn number(&self, cell: &[u8]) -> Reading {
+        if self.is_missing(cell) {
+            return Reading::Missing;
+        }
+        if self.decimal == '.' && self.thousands.is_none() {
+            return number(cell);
+        }
+        let Ok(text) = std::str::from_utf8(cell) else { return Reading::Other };
+        match self.as_written_by_programs(text.trim()) {
+            Some(plain) => number(plain.as_bytes()),
+            None if missing(cell.trim_ascii()) => Reading::Missing,
+            None => Reading::Other,
+        }
+    }
+
+    /// A number with a point and without separators of thousands; `None` where it is not written by these rules.
+    fn as_written_by_programs(&self, text: &str) -> Option<String> {
+        let (sign, rest) = match text.strip_prefix(['+', '-', '\u{2212}']) {
+            Some(rest) => (if text.starts_with('+') { "" } else { "-" }, rest),
+            None => ("", text),
+        };
+        let (mantissa, exponent) = match rest.find(['e', 'E']) {
+            Some(at) => rest.split_at(at),
+            None => (rest, ""),
+        };
+        let (whole, fraction) = mantissa.split_once(self.decimal).unwrap_or((mantissa, ""));
+        // A space of any width groups digits where one does.
+        let same = |c: char| match self.thousands {
+            Some(' ') => matches!(c, ' ' | '\u{a0}' | '\u{202f}' | '\u{2009}'),
+            Some('\'') => matches!(c, '\'' | '\u{2019}'),
+            Some(mark) => c == mark,
+            None => false,
+        };
+        let joined: String = whole.chars().filter(|c| !same(*c)).collect();
+        let in_groups = whole.chars().any(same) && {
+            let marked: String = whole.chars().map(|c| if same(c) { ' ' } else { c }).collect();
+            grouped(&marked, ' ')
+        };
+        let whole_fits =
+            in_groups || joined.len() == whole.len() && (whole.is_empty() || digits(whole));
+        let fits = whole_fits
+            && (fraction.is_empty() || digits(fraction))
+            && !(joined.is_empty() && fraction.is_empty());
+        fits.then(|| format!("{sign}{joined}.{fraction}{exponent}"))
+    }
+
+    /// A whole cell as a boolean: 1 or 0.
+    pub(crate) fn boolean(&self, cell: &[u8]) -> Reading {
+        if self.is_missing(cell) { Reading::Missing } else { boolean(cell) }
+    }
+
+    /// A whole cell as a date, in this format or as `2024-01-31`.
+    pub(crate) fn date(&self, cell: &[u8], format: Option<&DateFormat>) -> Reading {
+        match format {
+            _ if self.is_missing(cell) => Reading::Missing,
+            None => date::date(cell),
+            Some(format) => format.read(cell),
+        }
+    }
+
+    /// What a number should have been, for a message about a cell that is none.
+    pub(crate) fn wanted(&self, cell: &[u8]) -> &'static str {
+        if self.decimal == '.' { wanted(cell) } else { "a number with a decimal comma" }
+    }
+}
+
 /// A whole cell as a boolean: 1 or 0.
 pub(crate) fn boolean(cell: &[u8]) -> Reading {
     let cell = cell.trim_ascii();
@@ -53,7 +145,11 @@ pub(crate) fn missing(cell: &[u8]) -> bool {
 
 /// What a number in text should have been, for a message about a cell that is none.
 pub(crate) fn wanted(cell: &[u8]) -> &'static str {
-    if has_comma(cell) { "a number; write decimals with a point, not a comma" } else { "a number" }
+    if has_comma(cell) {
+        "a number with a decimal point (--decimal , reads decimal commas)"
+    } else {
+        "a number (--na WORD reads a word as a missing value)"
+    }
 }
 
 /// Whether a cell is a number written with a comma: `12,0`, `1.234,56`, `1 234,5`, `1,5E-3`, or `1,234.5`.
@@ -184,6 +280,45 @@ mod tests {
         assert!(!count(&[("7", 9)]));
         assert!(!count(&[("red", 9), ("1,5", 9)]));
         assert!(!count(&[]));
+    }
+
+    #[test]
+    fn decimal_commas_and_thousands_are_read_as_said() {
+        let rules = |decimal, thousands, na: &[&str]| {
+            let na = na.iter().map(|word| (*word).to_owned()).collect();
+            Rules::of(&Options { decimal, thousands, na, ..Options::default() })
+        };
+        let german = rules(b',', Some('.'), &["-", "n/k"]);
+        for (cell, value) in [
+            ("12,0", 12.0),
+            ("-3,5", -3.5),
+            ("1.234,56", 1234.56),
+            ("12.345.678", 12_345_678.0),
+            ("1,5E-3", 1.5e-3),
+            (" ,5 ", 0.5),
+            ("7", 7.0),
+            ("\u{2212}1,5", -1.5),
+        ] {
+            assert_eq!(german.number(cell.as_bytes()), Reading::Value(value), "{cell}");
+        }
+        for cell in ["1.5", "1.23,4", "12.3456", "1,2,3", "x", ",", "1..000"] {
+            assert_eq!(german.number(cell.as_bytes()), Reading::Other, "{cell}");
+        }
+        for cell in ["", "-", " n/k ", "NA"] {
+            assert_eq!(german.number(cell.as_bytes()), Reading::Missing, "{cell}");
+        }
+        assert!(!german.plain);
+        let english = rules(b'.', Some(','), &[]);
+        assert_eq!(english.number(b"1,234.5"), Reading::Value(1234.5));
+        assert_eq!(english.number(b"1,23"), Reading::Other);
+        let french = rules(b',', Some(' '), &[]);
+        assert_eq!(french.number("1\u{202f}234,5".as_bytes()), Reading::Value(1234.5));
+        // A number that stands for a missing value must not be taken for one.
+        let coded = rules(b'.', None, &["-999"]);
+        assert!(!coded.plain);
+        assert_eq!(coded.number(b"-999"), Reading::Missing);
+        assert_eq!(coded.number(b"-99"), Reading::Value(-99.0));
+        assert!(rules(b'.', None, &["-", "n/k"]).plain);
     }
 
     #[test]

@@ -34,6 +34,15 @@ pub struct Reading {
     /// The first line of CSV is data; columns are x1, x2, …
     #[arg(long)]
     no_header: bool,
+    /// The decimal mark of numbers in text: a point or a comma.
+    #[arg(long, default_value = ".", value_name = "MARK")]
+    decimal: String,
+    /// What separates groups of three digits in text, such as , . ' or a space.
+    #[arg(long, value_name = "MARK")]
+    thousands: Option<String>,
+    /// Words that stand for a missing value, with commas, in addition to NA, N/A, NaN, null and none.
+    #[arg(long, value_delimiter = ',', value_name = "WORDS", allow_hyphen_values = true)]
+    na: Vec<String>,
     /// Threads to use; results do not depend on it.
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
@@ -50,7 +59,23 @@ impl Reading {
             _ if text == "\\t" || text.eq_ignore_ascii_case("tab") => Ok(b'\t'),
             _ => bail!("--{what} takes one plain character, not '{text}'"),
         };
+        let decimal = match self.decimal.as_str() {
+            "." => b'.',
+            "," => b',',
+            other => bail!("--decimal takes a point or a comma, not '{other}'"),
+        };
+        let thousands = match &self.thousands {
+            None => None,
+            Some(text) => match text.chars().collect::<Vec<_>>()[..] {
+                [mark] if !mark.is_alphanumeric() && mark != decimal.into() => Some(mark),
+                _ => bail!("--thousands takes one mark that is not the decimal mark, not '{text}'"),
+            },
+        };
         Ok(Options {
+            decimal,
+            thousands,
+            na: self.na.clone(),
+            dates: Vec::new(),
             delimiter: self.delimiter.as_deref().map(|d| byte(d, "delimiter")).transpose()?,
             header: !self.no_header,
             quote: byte(&self.quote, "quote")?,
@@ -60,6 +85,11 @@ impl Reading {
             },
             piece_rows: None,
         })
+    }
+
+    /// Whether rows that miss a value are left out.
+    pub fn drops_missing(&self) -> bool {
+        matches!(self.missing, OnMissing::Drop)
     }
 
     /// Threads to use: as given, or all cores.

@@ -74,7 +74,9 @@ const SHOWN: [&str; 12] = [
     "tasks",
     "mean_forgetting",
 ];
-const TASK: [&str; 11] = [
+const TASK: [&str; 13] = [
+    "rmse",
+    "r2",
     "name",
     "samples",
     "rank",
@@ -151,7 +153,7 @@ fn every_command_answers_in_json() {
     let learned = place.json("learn q.pmf more.csv");
     assert_only(
         &learned,
-        &["model", "learned", "tasks", "samples", "state_bytes", "mean_forgetting"],
+        &["model", "learned", "tasks", "samples", "state_bytes", "mean_forgetting", "checks"],
     );
     assert_eq!(learned["learned"][0]["name"], "more");
     assert_eq!(learned["tasks"], 5);
@@ -286,7 +288,8 @@ fn predictions_keep_the_order_of_rows() {
     // A reader that has seen enough is no error.
     let run = place.shell("{ pmfcl predict m.pmf big.csv; echo \"code $?\" >&2; } | head -n 1");
     assert_eq!((run.stdout.as_str(), run.stderr.as_str()), ("y\n", "code 0\n"));
-    let run = place.shell("{ pmfcl learn n.pmf big.csv --target y; echo \"code $?\" >&2; } | true");
+    let run =
+        place.shell("{ pmfcl learn -q n.pmf big.csv --target y; echo \"code $?\" >&2; } | true");
     assert_eq!(run.stderr, "code 0\n");
     place.ok("verify n.pmf");
 }

@@ -96,6 +96,10 @@ fn help_of_the_program() {
 
     Commands:
       learn        Learn data files, each as a task. Creates MODEL if there is none
+      schema       Show what each column of a table is taken for, and write it to a file that `learn
+                   --schema` takes
+      check        Check data against a model before learning it: drift, moved columns, units, outlying
+                   rows, new categories, repeated rows
       predict      Predict the rows of data files: one row out for each row in, in their order
       score        Score a model on data files: mse and r2, or accuracy, log-loss and calibration
       calibrate    Measure how sure a gaussian classifier may be, at the present model and on rows given
@@ -105,7 +109,7 @@ fn help_of_the_program() {
       front        Draw the Pareto front of two tasks, or of two groups of tasks
       prefer       Change the weights of the tasks, without their data
       set          Change a setting of a model, without its data
-      unlearn      Remove a task exactly, as if it had never been learned
+      unlearn      Remove a task, or rows of it, exactly: as if they had never been learned
       merge        Merge models that were made with the same settings into a new one
       export       Export a model as ONNX, safetensors or JSON
       verify       Check every byte and invariant of a model file. Exit code 0 means that no error was
@@ -172,15 +176,30 @@ fn help_of_learn() {
               The columns that are features; by default all others
 
           --dates <COLS>
-              Columns of dates, to be used as days since 1970
+              Columns of dates, to be used as days since 1970; COL:FORMAT for others than 2024-01-31,
+              such as day:%d.%m.%Y
 
           --as-category <COLS>
               Columns of numbers, or of texts such as 1,5, to be used as categories
+
+          --new-columns <COLS>
+              Columns the model does not have yet, to be added: 0 in all rows learned before
+
+          --schema <FILE>
+              What each column is, from a file that `pmfcl schema -o FILE` writes and you correct
 
           --weight <W>
               Weight of the task relative to others
 
               [default: 1]
+
+          --dry-run
+              Read and check everything, print what would be learned, and change nothing
+
+          --refuse-if <CONDITIONS>
+              Learn nothing if one of these holds: repeat, units, drift[<P], shift[>SD],
+              outliers[>SHARE], categories[>SHARE], missing[>SHARE], rows[<SHARE], any; see `pmfcl
+              check`
 
       -h, --help
               Print help (see a summary with '-h')
@@ -260,6 +279,18 @@ fn help_of_learn() {
           --no-header
               The first line of CSV is data; columns are x1, x2, …
 
+          --decimal <MARK>
+              The decimal mark of numbers in text: a point or a comma
+
+              [default: .]
+
+          --thousands <MARK>
+              What separates groups of three digits in text, such as , . ' or a space
+
+          --na <WORDS>
+              Words that stand for a missing value, with commas, in addition to NA, N/A, NaN, null and
+              none
+
           --threads <N>
               Threads to use; results do not depend on it
 
@@ -313,6 +344,21 @@ fn help_of_predict() {
               loss). They assume independent noise of equal variance, and that a sample weight counts
               copies of its row
 
+      -v, --verbose
+              Print more about what is done
+
+          --id <COL>
+              Copy this column of the data in front of the predictions
+
+          --unknown <WAY>
+              A category the model does not know: stop, or predict as if it were none of those it knows
+
+              Possible values:
+              - error: Stop and name the cell
+              - zero:  0 in all inputs of the column
+
+              [default: error]
+
       -h, --help
               Print help (see a summary with '-h')
 
@@ -336,6 +382,18 @@ fn help_of_predict() {
 
           --no-header
               The first line of CSV is data; columns are x1, x2, …
+
+          --decimal <MARK>
+              The decimal mark of numbers in text: a point or a comma
+
+              [default: .]
+
+          --thousands <MARK>
+              What separates groups of three digits in text, such as , . ' or a space
+
+          --na <WORDS>
+              Words that stand for a missing value, with commas, in addition to NA, N/A, NaN, null and
+              none
 
           --threads <N>
               Threads to use; results do not depend on it
@@ -400,6 +458,18 @@ fn help_of_score() {
 
           --no-header
               The first line of CSV is data; columns are x1, x2, …
+
+          --decimal <MARK>
+              The decimal mark of numbers in text: a point or a comma
+
+              [default: .]
+
+          --thousands <MARK>
+              What separates groups of three digits in text, such as , . ' or a space
+
+          --na <WORDS>
+              Words that stand for a missing value, with commas, in addition to NA, N/A, NaN, null and
+              none
 
           --threads <N>
               Threads to use; results do not depend on it
@@ -544,7 +614,7 @@ fn help_of_set() {
 #[test]
 fn help_of_unlearn() {
     assert_snapshot!(help("unlearn"), @r#"
-    Remove a task exactly, as if it had never been learned
+    Remove a task, or rows of it, exactly: as if they had never been learned
 
     Usage: pmfcl unlearn [OPTIONS] <MODEL> <TASK>
 
@@ -557,16 +627,27 @@ fn help_of_unlearn() {
 
     Options:
           --data <FILE>
-              Its rows, where compact memory has merged it with the others
+              Remove these rows of the task only. Compact memory, which has merged its tasks, needs all
+              rows of the task
 
           --json
               Print one JSON document on stdout instead of tables
 
+          --exclude <COLS>
+              Columns of the data that are not features
+
       -q, --quiet
               Print errors only
 
+          --receipt <FILE>
+              Write a statement of what was removed to this .json file; `pmfcl verify MODEL --receipt
+              FILE` checks it
+
       -v, --verbose
               Print more about what is done
+
+          --audit-name
+              Keep the name of the task in the audit table of the model
 
       -h, --help
               Print help (see a summary with '-h')
@@ -592,13 +673,27 @@ fn help_of_unlearn() {
           --no-header
               The first line of CSV is data; columns are x1, x2, …
 
+          --decimal <MARK>
+              The decimal mark of numbers in text: a point or a comma
+
+              [default: .]
+
+          --thousands <MARK>
+              What separates groups of three digits in text, such as , . ' or a space
+
+          --na <WORDS>
+              Words that stand for a missing value, with commas, in addition to NA, N/A, NaN, null and
+              none
+
           --threads <N>
               Threads to use; results do not depend on it
 
     Examples:
       pmfcl unlearn sales.pmf 2024-03
-      pmfcl unlearn compact.pmf patient-7 --data patient-7.csv   (compact memory needs the rows once
-      more)
+      pmfcl unlearn visits.pmf 2024-03 --data patient-7.csv --receipt patient-7.json   (these rows of
+      the task)
+      pmfcl verify visits.pmf --receipt patient-7.json
+      pmfcl unlearn compact.pmf 2024-03 --data 2024-03.csv   (compact memory needs all rows once more)
     "#);
 }
 
@@ -661,10 +756,11 @@ fn help_of_verify() {
       <MODEL>  The model file
 
     Options:
-          --json     Print one JSON document on stdout instead of tables
-      -q, --quiet    Print errors only
-      -v, --verbose  Print more about what is done
-      -h, --help     Print help
+          --json            Print one JSON document on stdout instead of tables
+          --receipt <FILE>  Check a receipt of `pmfcl unlearn --receipt` against the file as well
+      -q, --quiet           Print errors only
+      -v, --verbose         Print more about what is done
+      -h, --help            Print help
 
     Example:
       pmfcl verify sales.pmf
@@ -753,14 +849,17 @@ fn tables_of_show() {
       accumulator qr (auto)
       preference  samples
       samples     80
+      y           RMSE   0.0764, R²   0.989 on all rows learned
 
     Tasks (2)
 
-      task  samples  rank  weight       loss      best  forgetting      bound
-      ────  ───────  ────  ──────  ─────────  ────────  ──────────  ─────────
-      a          40     4     0.5    0.00309  0.000281     0.00281    0.00281
-      b          40     4     0.5    0.00275  0.000356     0.00239    0.00239
+      task  samples  weight      RMSE       R²       loss      best  forgetting
+      ────  ───────  ──────  ────────  ───────  ─────────  ────────  ──────────
+      a          40     0.5    0.0786    0.988    0.00309  0.000281     0.00281
+      b          40     0.5    0.0741    0.989    0.00275  0.000356     0.00239
 
+      RMSE is in units of the target; loss is half its square; best is the least
+      loss of a model of the task's own; forgetting is loss − best
       p-values and intervals: a sample weight counts as that many copies of its
       row
     ");
@@ -775,14 +874,17 @@ fn tables_of_show() {
       accumulator qr (auto)
       preference  samples
       samples     80
+      y           RMSE   0.0764, R²   0.989 on all rows learned
 
     Tasks (2)
 
-      task  samples  rank  weight       loss      best  forgetting      bound
-      ────  ───────  ────  ──────  ─────────  ────────  ──────────  ─────────
-      a          40     4     0.5    0.00309  0.000281     0.00281    0.00281
-      b          40     4     0.5    0.00275  0.000356     0.00239    0.00239
+      task  samples  weight      RMSE       R²       loss      best  forgetting
+      ────  ───────  ──────  ────────  ───────  ─────────  ────────  ──────────
+      a          40     0.5    0.0786    0.988    0.00309  0.000281     0.00281
+      b          40     0.5    0.0741    0.989    0.00275  0.000356     0.00239
 
+      RMSE is in units of the target; loss is half its square; best is the least
+      loss of a model of the task's own; forgetting is loss − best
       p-values and intervals: a sample weight counts as that many copies of its
       row
 
@@ -933,11 +1035,11 @@ fn errors_of_cells() {
     ");
     assert_snapshot!(error(&place, "learn m.pmf word.csv", &[]), @r"
     exit code 1
-    error: word.csv, row 7 (line 8), column 'x': 'abc' is not a number
+    error: word.csv, row 7 (line 8), column 'x': 'abc' is not a number (--na WORD reads a word as a missing value)
     ");
     assert_snapshot!(error(&place, "predict m.pmf blue.csv", &[]), @r"
     exit code 1
-    error: blue.csv: row 5, column 'k': the model does not know the category 'blue'; correct it, or learn rows that have it first
+    error: blue.csv: row 5, column 'k': the model does not know the category 'blue'; correct it, learn rows that have it first, or predict with --unknown zero
     ");
     // The column of the table is named, not the column of the design.
     assert_snapshot!(error(&place, "learn n.pmf huge.csv --target y --accumulator gram", &[]), @r"
@@ -992,7 +1094,7 @@ fn errors_of_columns() {
     ");
     assert_snapshot!(error(&place, "learn m.pmf more.csv", &[]), @r#"
     exit code 1
-    error: more.csv: column 'Unnamed: 0' is new: the model was made without it; leave it out with --exclude "Unnamed: 0"
+    error: more.csv: column 'Unnamed: 0' is new: the model was made without it; leave it out with --exclude "Unnamed: 0", or add it with --new-columns "Unnamed: 0" (0 in all rows learned before)
     "#);
     assert_snapshot!(error(&place, "learn n.pmf dated.csv --target y", &[]), @r#"
     exit code 1
@@ -1000,11 +1102,11 @@ fn errors_of_columns() {
     "#);
     assert_snapshot!(error(&place, "learn n.pmf comma.csv --target y", &[]), @r#"
     exit code 1
-    error: comma.csv, row 1 (line 2), column 'Unnamed: 0': '0,5' is a number with a comma, so the column would be read as text; convert it to decimal points (`pmfcl learn --as-category "Unnamed: 0"` takes such texts as categories)
+    error: comma.csv, row 1 (line 2), column 'Unnamed: 0': '0,5' is a number with a comma, so the column would be read as text; read it with --decimal , (`pmfcl learn --as-category "Unnamed: 0"` takes such texts as categories)
     "#);
     assert_snapshot!(error(&place, "learn n.pmf comma.csv --target", &["Unnamed: 0"]), @r#"
     exit code 1
-    error: comma.csv, row 1 (line 2), column 'Unnamed: 0': '0,5' is a number with a comma, so the column would be read as text; convert it to decimal points (`pmfcl learn --as-category "Unnamed: 0"` takes such texts as categories)
+    error: comma.csv, row 1 (line 2), column 'Unnamed: 0': '0,5' is a number with a comma, so the column would be read as text; read it with --decimal , (`pmfcl learn --as-category "Unnamed: 0"` takes such texts as categories)
     "#);
 }
 

@@ -50,25 +50,25 @@ fn read(path: &Path, columns: &[(&str, Form)], rows: usize) -> Vec<Vec<Option<St
     let source = Source::open(path, &options).unwrap();
     let names: Vec<&str> = source.fields().iter().map(|f| f.name.as_str()).collect();
     assert_eq!(names, columns.iter().map(|c| c.0).collect::<Vec<_>>(), "{}", path.display());
-    let wanted: Vec<Wanted> = columns.iter().map(|(n, form)| Wanted::new(*n, *form)).collect();
-    let scan = source.scan(&wanted).unwrap();
-    let mut found = vec![vec![None; rows]; columns.len()];
-    let mut count = 0;
-    while let Some(piece) = scan.next().unwrap() {
-        count += piece.rows();
-        let batch = scan.decode(piece).unwrap();
-        for (column, found) in batch.columns.iter().zip(&mut found) {
+    // Column by column: rows that miss a value in one are left out.
+    let one = |(name, form): &(&str, Form)| {
+        let scan = source.scan(&[Wanted::new(*name, *form)]).unwrap();
+        let (mut found, mut count) = (vec![None; rows], 0);
+        while let Some(piece) = scan.next().unwrap() {
+            count += piece.rows();
+            let batch = scan.decode(piece).unwrap();
             for i in 0..batch.rows {
-                found[batch.file_row(i) as usize] = Some(match column {
+                found[batch.file_row(i) as usize] = Some(match &batch.columns[0] {
                     Column::Numbers(values) => values[i].to_string(),
                     Column::Texts(texts) => texts.names[texts.codes[i] as usize].clone(),
                     Column::Block { .. } => panic!("no blocks are written"),
                 });
             }
         }
-    }
-    assert_eq!(count, rows, "{}", path.display());
-    found
+        assert_eq!(count, rows, "{}", path.display());
+        found
+    };
+    columns.iter().map(one).collect()
 }
 
 /// As [`read`], of JSON lines.
@@ -99,11 +99,11 @@ fn predictions_are_the_same_in_every_format() {
     };
     let lines: Vec<String> = text.lines().enumerate().map(gap).collect();
     place.put("gaps.csv", lines.join("\n"));
-    let proba = ["k", "proba_a \"b\"; c", "proba_größer"];
+    let proba = ["k", "proba_a \"b\"; c", "proba_größer", "reason"];
     for (model, flags, columns) in [
-        ("m", "", &["y"][..]),
-        ("m", "--interval 0.8", &["y", "y_low", "y_high"]),
-        ("c", "", &["k"]),
+        ("m", "", &["y", "reason"][..]),
+        ("m", "--interval 0.8", &["y", "y_low", "y_high", "reason"]),
+        ("c", "", &["k", "reason"]),
         ("c", "--proba", &proba),
     ] {
         for (table, empty) in [("t", &[][..]), ("gaps", &[0, 30, 79])] {
@@ -111,14 +111,19 @@ fn predictions_are_the_same_in_every_format() {
             let csv = cells(&place.ok(&words));
             assert_eq!(csv[0], columns);
             assert_eq!(csv.len(), 81);
-            let form = |name: &str| if name == "k" { Form::Text } else { Form::Number };
+            let text = |name: &str| ["k", "reason"].contains(&name);
+            let form = |name: &str| if text(name) { Form::Text } else { Form::Number };
             let typed: Vec<(&str, Form)> = columns.iter().map(|n| (*n, form(n))).collect();
             let expected: Vec<Vec<Option<String>>> = (0..columns.len())
                 .map(|c| {
                     csv[1..].iter().map(|r| Some(r[c].clone()).filter(|v| !v.is_empty())).collect()
                 })
                 .collect();
-            for column in &expected {
+            // A row has a prediction or a reason.
+            let (reasons, predicted) = expected.split_last().unwrap();
+            let with: Vec<usize> = (0..80).filter(|&i| reasons[i].is_some()).collect();
+            assert_eq!(with, empty, "{words}");
+            for column in predicted {
                 let without: Vec<usize> = (0..80).filter(|&i| column[i].is_none()).collect();
                 assert_eq!(without, empty, "{words}");
             }
@@ -245,14 +250,15 @@ fn rows_that_miss_a_value_keep_their_place() {
         let run = place.run(&format!("predict m.pmf gaps.csv --missing drop {words}"));
         assert_eq!(run.code, Some(0), "{}", run.stderr);
         let lines: Vec<&str> = run.stdout.lines().collect();
-        assert_eq!((lines.len(), lines[0]), (rows + 1, "y"));
+        assert_eq!((lines.len(), lines[0]), (rows + 1, "y,reason"));
         for (i, line) in lines[1..].iter().enumerate() {
             if i % every == 3 {
-                // Not a blank line: readers pass over those, and later rows would move up.
-                assert_eq!(*line, "\"\"", "row {i}");
+                let column = if i % 2 == 0 { "w" } else { "x" };
+                assert_eq!(*line, format!(",{column} is missing"), "row {i}");
             } else {
+                let value = line.strip_suffix(',').unwrap();
                 assert!(
-                    (line.parse::<f64>().unwrap() - 2.0 * i as f64).abs() < 1e-3,
+                    (value.parse::<f64>().unwrap() - 2.0 * i as f64).abs() < 1e-3,
                     "row {i}: {line}"
                 );
             }
@@ -277,7 +283,8 @@ fn rows_that_miss_a_value_keep_their_place() {
     );
     // A table in which every row misses one.
     place.put("three.csv", "x,w\n,1\n");
-    assert_eq!(place.ok("predict m.pmf three.csv --missing drop"), "y\n\"\"\n");
+    let text = place.ok("predict m.pmf three.csv --missing drop");
+    assert_eq!(text, "y,reason\n,x is missing\n");
 }
 
 /// A table as pandas writes it: what it says of its index is in the metadata.
@@ -373,7 +380,7 @@ fn the_index_of_a_pandas_table_is_no_feature() {
             assert!(run.stderr.contains("no column is left to be a feature"), "{}", run.stderr);
             continue;
         }
-        assert_eq!((run.code, run.stderr.as_str()), (Some(0), ""), "{flags}");
+        assert_eq!(run.code, Some(0), "{flags}: {}", run.stderr);
         let mut found = features(&place, "named.pmf");
         if found.len() < 10 {
             found.sort_by_key(|name| used.iter().position(|u| u == name));
@@ -418,7 +425,7 @@ fn numbers_with_a_comma_are_no_text() {
         ("text.arrow --target w", ["text.arrow, row 1, column 'w'", "'0,0'"]),
     ] {
         let run = place.run(&format!("learn m.pmf {words}"));
-        assert_refusal(&run, &[told[0], told[1], "decimal points"]);
+        assert_refusal(&run, &[told[0], told[1], "--decimal ,"]);
         assert!(!place.path("m.pmf").exists(), "{words}");
     }
     // Columns that are not used do not matter, and categories that are named as such are taken as they are.
@@ -444,7 +451,7 @@ fn numbers_with_a_comma_are_no_text() {
     place.ok("learn labels.pmf labels.csv --target k --loss gaussian");
     place.ok("learn log.pmf labels.csv --target k --loss logistic");
     place.put("comma.csv", "x;k\n1;0,0\n2;1,0\n");
-    let told = ["row 1 (line 2)", "'0,5'", "decimals with a point"];
+    let told = ["row 1 (line 2)", "'0,5'", "decimal point"];
     for command in ["learn", "predict", "score"] {
         assert_refusal(&place.run(&format!("{command} numbers.pmf three.csv")), &told);
     }

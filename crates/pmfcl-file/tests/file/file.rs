@@ -338,7 +338,7 @@ fn a_change_of_mind_is_kept_and_the_unlearned_is_wiped() {
 #[test]
 fn categories_and_classes_are_kept() {
     let place = place();
-    let column = |name: &str, kind| Column { name: name.to_owned(), kind };
+    let column = |name: &str, kind| Column { name: name.to_owned(), kind, format: None };
     let mut schema = Schema::new(
         vec![column("age", ColumnKind::Number), column("colour", ColumnKind::Text)],
         names(&["y"]),

@@ -66,6 +66,7 @@ fn learned(files: &Files) -> (Model, Vec<String>) {
         task: Some("task"),
         name: "",
         weight: 1.0,
+        reference: None,
         progress: &|_| {},
     };
     let mut ingest = Ingest::new(&model);
@@ -138,7 +139,15 @@ fn both_ways(problem: &Problem, files: &Files, text: &str) -> [Learner; 2] {
     let empty = Learner::new(problem.clone(), Settings::default()).unwrap();
     let mut model = Model { schema, learner: empty.clone() };
     let (task, name, progress) = (Some("task"), "", &|_| {});
-    let learning = Learning { files, selection: &selection, task, name, weight: 1.0, progress };
+    let learning = Learning {
+        files,
+        selection: &selection,
+        task,
+        name,
+        weight: 1.0,
+        reference: None,
+        progress,
+    };
     let mut ingest = Ingest::new(&model);
     ingest.read(&model, &learning).unwrap();
     while let Some(task) = ingest.next(&model).unwrap() {

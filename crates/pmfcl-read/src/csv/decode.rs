@@ -10,9 +10,9 @@ use super::marks::Marks;
 use crate::cells::Words;
 use crate::error::cut;
 use crate::field::Found;
-use crate::number::{self, Reading};
+use crate::number::{self, Reading, Rules};
 use crate::scan::{Pass, Piece};
-use crate::{Batch, Column, Form, Kind, Missing, Options, Place, ReadError, date};
+use crate::{Batch, Column, DateFormat, Form, Gap, Kind, Missing, Options, Place, ReadError};
 
 /// A pass over a CSV file.
 pub(super) struct CsvPass {
@@ -44,7 +44,10 @@ enum Task {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum How {
+    /// Written as programs write it.
     Number,
+    /// With a decimal comma, separators of thousands, or numbers that stand for a missing value.
+    WrittenNumber,
     Boolean,
     Date,
     Text,
@@ -58,8 +61,15 @@ pub(super) struct Decoder {
     /// The lists behind `Task::Many`.
     many: Vec<Vec<(usize, How)>>,
     found: Vec<Found>,
+    /// For each column found how its dates are written, where that was said.
+    formats: Vec<Option<DateFormat>>,
+    rules: Rules,
     missing: Missing,
 }
+
+/// What a date should have been.
+pub(crate) const DATE: &str =
+    "a date like 2024-01-31 or 2024-01-31T12:30; --dates COLUMN:FORMAT reads others";
 
 /// The columns as they grow.
 enum Builder {
@@ -75,8 +85,8 @@ struct Row<'a> {
     done: usize,
     /// Where it starts.
     start: usize,
-    /// Whether a value was missing.
-    gap: bool,
+    /// The cells without a value, of all rows.
+    gaps: Vec<Gap>,
 }
 
 impl Decoder {
@@ -86,11 +96,13 @@ impl Decoder {
         options: &Options,
         found: Vec<Found>,
     ) -> Self {
+        let rules = Rules::of(options);
         let mut lists = vec![Vec::new(); header.fields.len()];
         for (column, f) in found.iter().enumerate() {
             let how = match (f.form, &f.kind) {
                 (Form::Number, Kind::Boolean) => How::Boolean,
-                (Form::Number, _) => How::Number,
+                (Form::Number, _) if rules.plain => How::Number,
+                (Form::Number, _) => How::WrittenNumber,
                 (Form::Text, _) => How::Text,
                 (Form::Date, _) => How::Date,
             };
@@ -109,7 +121,9 @@ impl Decoder {
             })
             .collect();
         let missing = options.missing;
-        Self { file: Arc::clone(file), marks: header.marks, tasks, many, found, missing }
+        let formats = found.iter().map(|f| options.date_format(&f.name).cloned()).collect();
+        let (file, marks) = (Arc::clone(file), header.marks);
+        Self { file, marks, tasks, many, found, formats, rules, missing }
     }
 
     fn decode(&self, mut piece: Piece) -> Result<Batch, ReadError> {
@@ -123,8 +137,7 @@ impl Decoder {
                 Form::Number | Form::Date => Builder::Numbers(vec![0.0; piece.rows]),
             })
             .collect();
-        let mut gaps = Vec::new();
-        let mut row = Row { text: &text, piece: &piece, done: 0, start: 0, gap: false };
+        let mut row = Row { text: &text, piece: &piece, done: 0, start: 0, gaps: Vec::new() };
         let bytes = text.bytes.as_slice();
         let mut scratch = Vec::new();
         let mut at = 0;
@@ -139,16 +152,12 @@ impl Decoder {
                     } else {
                         self.record::<false>(&mut row, &mut columns, &mut scratch)?
                     };
-                    if row.gap {
-                        row.gap = false;
-                        gaps.resize(piece.rows, false);
-                        gaps[row.done] = true;
-                    }
                     row.done += 1;
                 }
             }
         }
         assert_eq!(row.done, piece.rows, "records counted and records read");
+        let gaps = std::mem::take(&mut row.gaps);
         let columns = columns
             .into_iter()
             .map(|builder| match builder {
@@ -162,9 +171,10 @@ impl Decoder {
             rows: piece.rows,
             dropped: 0,
             columns,
+            gaps,
             kept: None,
         };
-        Ok(if gaps.is_empty() { batch } else { batch.drop_rows(&gaps) })
+        Ok(if self.missing == Missing::Drop { batch.without_gaps() } else { batch })
     }
 
     /// Reads one record; returns the place behind it.
@@ -254,7 +264,7 @@ impl Decoder {
         let file = || self.file.to_string();
         let reading = match (&mut columns[column], how) {
             (Builder::Words(words), _) => {
-                if cell.is_empty() {
+                if cell.is_empty() || self.rules.is_missing(cell) {
                     words.push_missing();
                     Reading::Missing
                 } else {
@@ -269,16 +279,28 @@ impl Decoder {
             }
             (Builder::Numbers(values), how) => {
                 let (reading, wanted) = match how {
-                    How::Boolean => (number::boolean(cell), "true or false"),
-                    How::Date => (date::date(cell), "a date like 2024-01-31 or 2024-01-31T12:30"),
-                    How::Number | How::Text => (number::number(cell), number::wanted(cell)),
+                    How::Boolean => (self.rules.boolean(cell), "true or false"),
+                    How::Date => {
+                        let format = self.formats[column].as_ref();
+                        let wanted = match format {
+                            Some(_) => "a date in the format given",
+                            None => DATE,
+                        };
+                        (self.rules.date(cell, format), wanted)
+                    }
+                    How::Number | How::WrittenNumber | How::Text => {
+                        (self.rules.number(cell), self.rules.wanted(cell))
+                    }
                 };
                 match reading {
                     Reading::Value(value) => {
                         values[row.done] = value;
                         return Ok(());
                     }
-                    Reading::Missing => Reading::Missing,
+                    Reading::Missing => {
+                        values[row.done] = f64::NAN;
+                        Reading::Missing
+                    }
                     Reading::Other => {
                         return Err(ReadError::WrongValue {
                             file: file(),
@@ -293,8 +315,8 @@ impl Decoder {
         };
         debug_assert_eq!(reading, Reading::Missing);
         match self.missing {
-            Missing::Drop => {
-                row.gap = true;
+            Missing::Drop | Missing::Keep => {
+                row.gaps.push(Gap { row: row.done as u32, column: column as u32 });
                 Ok(())
             }
             Missing::Refuse => Err(ReadError::MissingValue {

@@ -4,9 +4,9 @@ use memchr::memchr_iter;
 
 use super::marks::{Marks, OPEN};
 use crate::error::cut;
-use crate::number::{CommaCount, Reading, boolean, number};
+use crate::number::{CommaCount, Reading, Rules};
 use crate::store::{Flow, Opened, Spring};
-use crate::{CommaCell, Field, Kind, Options, Place, ReadError, date};
+use crate::{CommaCell, Field, Kind, Options, Place, ReadError};
 
 /// How much of the file is looked at.
 const SAMPLE_BYTES: usize = 1 << 20;
@@ -127,7 +127,13 @@ fn parse(
     }
     let data = if options.header { first.end } else { 0 };
     let lines = if options.header { first.lines } else { 0 };
-    let (kinds, commas) = guess(&body[data..], marks, names.len(), lines + 1);
+    let rules = Rules::of(options);
+    let (mut kinds, commas) = guess(&body[data..], marks, &rules, names.len(), lines + 1);
+    for (kind, name) in kinds.iter_mut().zip(&names) {
+        if options.date_format(name).is_some() {
+            *kind = Kind::Date;
+        }
+    }
     let fields = names.into_iter().zip(kinds).map(|(name, kind)| Field { name, kind }).collect();
     Ok(Some(Header { fields, commas, marks, data: data + bom, lines }))
 }
@@ -161,12 +167,11 @@ fn sniff(body: &[u8], quote: u8) -> u8 {
 fn guess(
     data: &[u8],
     marks: Marks,
+    rules: &Rules,
     columns: usize,
     line: u64,
 ) -> (Vec<Kind>, Vec<Option<CommaCell>>) {
-    type Try = (fn(&[u8]) -> Reading, Kind);
-    const TRIES: [Try; 3] =
-        [(number, Kind::Number), (boolean, Kind::Boolean), (date::date, Kind::Date)];
+    const KINDS: [Kind; 3] = [Kind::Number, Kind::Boolean, Kind::Date];
     let span = marks.span(data, SAMPLE_RECORDS);
     let data = &data[..span.end];
     let mut fits = vec![[true; 3]; columns];
@@ -181,11 +186,13 @@ fn guess(
         let Ok((cell, end)) = marks.field(data, at, &mut scratch) else { break };
         if column < columns {
             let cell = cell.bytes(data, &scratch);
-            for (fit, (read, _)) in fits[column].iter_mut().zip(TRIES) {
-                *fit &= read(cell) != Reading::Other;
-            }
+            let [number, boolean, date] = &mut fits[column];
+            *number = *number && rules.number(cell) != Reading::Other;
+            *boolean = *boolean && rules.boolean(cell) != Reading::Other;
+            *date = *date && rules.date(cell, None) != Reading::Other;
             let (count, first) = &mut commas[column];
-            if count.add(cell, 1) && first.is_none() {
+            // Where commas are read as they are meant, they are no surprise.
+            if count.add(cell, 1) && first.is_none() && rules.number(cell) == Reading::Other {
                 let place = Place { row: row + 1, line: Some(self::line(data, at, line)) };
                 *first = Some(CommaCell { place, value: cut(cell.trim_ascii()) });
             }
@@ -196,7 +203,7 @@ fn guess(
     }
     let kinds = fits.iter().map(|fit| {
         let first = fit.iter().position(|&f| f);
-        first.map_or(Kind::Text, |i| TRIES[i].1.clone())
+        first.map_or(Kind::Text, |i| KINDS[i].clone())
     });
     let commas = commas.into_iter().map(|(count, first)| first.filter(|_| count.mostly_numbers()));
     (kinds.collect(), commas.collect())

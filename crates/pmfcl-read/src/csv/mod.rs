@@ -17,6 +17,7 @@ use crate::source::Contents;
 use crate::store::{Opened, Spring};
 use crate::{Options, ReadError};
 
+pub(crate) use decode::DATE;
 use header::Header;
 
 /// Opens CSV text, packed or not.

@@ -78,7 +78,7 @@ impl Format for Parquet {
     fn scan(&self, found: Vec<Found>) -> Result<Box<dyn Pass>, ReadError> {
         // Never more than there are: readers make room for a whole piece.
         let piece_rows = piece_rows(&self.options, &found).min(self.rows.max(1) as usize);
-        let converter = Converter::new(&self.file, FORMAT, found, self.options.missing)?;
+        let converter = Converter::new(&self.file, FORMAT, found, &self.options)?;
         let columns = converter
             .found
             .iter()

@@ -8,8 +8,8 @@ use super::{Learner, TaskRecord, TaskReport, weighed};
 use crate::error::{Error, Result};
 use crate::labels::Classes;
 use crate::problem::{
-    AssessInput, ClassList, Exactness, Outputs, Part, Pool, Problem, SolveInput, Solved,
-    TaskContext, TaskSummary,
+    AssessInput, ClassList, Content, Exactness, LeastLoss, Outputs, Part, Pool, Problem,
+    SolveInput, Solved, TaskContext, TaskSummary,
 };
 use crate::settings::{Preference, Ridge, Settings};
 use crate::solve::Solution;
@@ -274,6 +274,83 @@ impl Learner {
             Some(base) => Memory::Folded { base, waiting: Vec::new() },
             None => Memory::Empty,
         };
+        self.drop_classes()
+    }
+
+    /// Removes rows from a task exactly, given their summary: afterwards the model is the one of never having learned them. All
+    /// rows of a task are the task. Compact memory that has merged its tasks can give back whole tasks only.
+    ///
+    /// # Errors
+    /// When there is no such task, or the rows cannot be rows of it: more samples, a class or category it does not have, a
+    /// direction it has never seen, squares it lacks; when too few digits would remain; and for losses that are bounded, whose
+    /// bound is made of all rows together.
+    pub fn unlearn_rows(&mut self, name: &str, rows: &TaskSummary) -> Result<()> {
+        let at = self.position(name)?;
+        let all = self.records[at].head.samples;
+        if (rows.head.samples - all).abs() <= 1e-9 * all || self.is_folded() {
+            return self.unlearn_summary(name, rows);
+        }
+        self.problem.method().check_removable()?;
+        if self.problem.exactness() != Exactness::Exact {
+            return Err(Error::Unsupported {
+                operation: "removing single rows",
+                reason: format!(
+                    "{} keeps a bound that is made of all rows of a task together; unlearn `{name}` and learn the other rows again",
+                    self.problem.name()
+                ),
+            });
+        }
+        self.every_task("removing rows")?;
+        let rows = match self.outputs.classes() {
+            Some(classes) => rows.clone().aligned(classes)?,
+            None => rows.clone(),
+        };
+        let (m, p) = self.shape()?;
+        let Some(task) = self.task_summary_at(at).cloned() else { return Err(Error::NotLearned) };
+        if rows.head.samples > all {
+            return Err(Error::Removal {
+                reason: format!(
+                    "`{name}` was learned with {all} samples, but {} were given: these are other rows",
+                    rows.head.samples
+                ),
+            });
+        }
+        let counts: Vec<f64> = (0..task.head.counts.len().max(rows.head.counts.len()))
+            .map(|k| {
+                let of = |task: &TaskSummary| task.head.counts.get(k).copied().unwrap_or(0.0);
+                of(&task) - of(&rows)
+            })
+            .collect();
+        if let Some(k) = counts.iter().position(|count| *count < -1e-9 * all) {
+            let class = self.outputs.classes().and_then(|c| c.by_place().get(k).cloned());
+            return Err(Error::Removal {
+                reason: format!(
+                    "`{name}` has fewer rows of class `{}` than were given: these are other rows",
+                    class.unwrap_or_default()
+                ),
+            });
+        }
+        let quadratic = task.widened(m, p)?.remove(&*rows.widened(m, p)?)?;
+        let mut left = TaskSummary { quadratic, ..(*task).clone() };
+        left.head.samples = left.quadratic.n();
+        left.head.rows = task.head.rows.zip(rows.head.rows).map(|(a, b)| a.saturating_sub(b));
+        left.head.counts = counts;
+        left.head.least = LeastLoss::Exact(left.quadratic.min_loss());
+        left.head.calibration = None;
+        left.head.content = task
+            .head
+            .content
+            .zip(rows.head.content)
+            .map(|(a, b)| Content::from_bytes(&a).minus(&Content::from_bytes(&b)).to_bytes());
+        let weight = self.records[at].weight;
+        self.records[at] = TaskRecord::of(name, weight, &left);
+        match &mut self.memory {
+            Memory::Ledger { summaries, .. } => summaries[at] = Some(Arc::new(left)),
+            Memory::Held(held) => held[at] = Arc::new(left),
+            Memory::Folded { .. } | Memory::Empty => {}
+        }
+        self.edits += 1;
+        self.unsettle();
         self.drop_classes()
     }
 

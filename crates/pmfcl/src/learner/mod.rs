@@ -23,7 +23,7 @@ pub use hindsight::Step;
 pub use memory::TaskRecord;
 pub use predict::Parameters;
 pub use state::LearnerState;
-pub use tasks::TaskReport;
+pub use tasks::{TargetFit, TaskReport};
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};

@@ -2,7 +2,9 @@
 
 use super::{Learner, TaskRecord};
 use crate::error::{Error, Result};
-use crate::problem::{AssessInput, Assessment, Evaluation, Exactness, FitOutcome, TaskSummary};
+use crate::problem::{
+    AssessInput, Assessment, Evaluation, Exactness, FitOutcome, TaskSummary, r_squared,
+};
 use crate::summary::{Accumulator, dot};
 
 /// A task as it stands now.
@@ -43,6 +45,15 @@ pub struct TaskReport {
 /// From this share of the predictions' standard deviation on, what single precision may have done deserves a warning.
 const MUCH_ROUNDING: f64 = 0.5;
 
+/// How well a model fits one target.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct TargetFit {
+    /// The root of the mean squared error, in the units of the target.
+    pub rmse: f64,
+    /// The share of the target's variance that is explained.
+    pub r2: f64,
+}
+
 /// The share of samples of missing classes from which log-loss is worth a warning: 7 % cost four points of accuracy where it was
 /// measured, 48 % cost fifteen (`docs/choosing.md`, WISDM by users and by classes).
 const MUCH_MISSING: f64 = 0.2;
@@ -74,6 +85,23 @@ impl Learner {
                 Ok(TaskReport { left_out, ..report })
             })
             .collect()
+    }
+
+    /// How well the current model fits all rows learned, as the preference weighs them: one for each target. `None` where the
+    /// summaries hold no squared errors of values.
+    ///
+    /// # Errors
+    /// When nothing has been learned.
+    pub fn fits(&self) -> Result<Option<Vec<TargetFit>>> {
+        if !self.problem.description().exact || self.problem.predicts_classes() {
+            return Ok(None);
+        }
+        let (pool, theta) = (&self.pool()?.quadratic, &self.solution()?.theta);
+        let excess = pool.excess(theta)?;
+        let errors: Vec<f64> = excess.iter().zip(pool.residual()).map(|(e, c)| e + c).collect();
+        let r2 = r_squared(pool, theta, &errors, self.settings.accumulator);
+        let rmse = errors.iter().map(|e| (e / pool.n()).sqrt());
+        Ok(Some(rmse.zip(r2).map(|(rmse, r2)| TargetFit { rmse, r2 }).collect()))
     }
 
     pub(super) fn assess_input(&self) -> Result<AssessInput<'_>> {

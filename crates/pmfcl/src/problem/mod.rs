@@ -15,6 +15,7 @@
 
 mod agreement;
 mod bytes;
+mod content;
 mod description;
 pub mod evaluate;
 pub mod gaussian;
@@ -36,6 +37,7 @@ mod task;
 
 pub use agreement::{Agreement, Digest};
 pub use bytes::{BytesError, Encoding};
+pub use content::{Content, ContentKeys};
 pub use description::Description;
 pub use evaluate::{Evaluation, ReliabilityBin};
 pub use gaussian::{Calibrate, Covariance, Gaussian, Shrinkage};

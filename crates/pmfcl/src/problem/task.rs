@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use super::content::Content;
 use super::evaluate::Evaluation;
 use super::moments::Moments;
 use crate::error::{Error, Result};
@@ -164,7 +165,11 @@ impl TaskHead {
         };
         let rows = self.rows.zip(part.rows).map(|(a, b)| a + b);
         // The table of the task is on its record, and samples of its rows are measured later.
-        let (calibration, content) = (None, None);
+        let calibration = None;
+        let content = self
+            .content
+            .zip(part.content)
+            .map(|(x, y)| Content::from_bytes(&x).plus(&Content::from_bytes(&y)).to_bytes());
         Self { samples, rows, counts, least, exactness, outcome, calibration, content }
     }
 }
@@ -280,7 +285,12 @@ impl TaskSummary {
             LeastLoss::Exact(_) => LeastLoss::Exact(quadratic.min_loss()),
             other => other,
         };
-        let head = TaskHead { samples, rows, counts, least, content: None, ..a.head.clone() };
+        let content = a
+            .head
+            .content
+            .zip(b.head.content)
+            .map(|(x, y)| Content::from_bytes(&x).plus(&Content::from_bytes(&y)).to_bytes());
+        let head = TaskHead { samples, rows, counts, least, content, ..a.head.clone() };
         let none = Summary::empty(quadratic.width(), 1);
         let of = |all: &[Summary], k: usize| all.get(k).unwrap_or(&none).clone();
         let count = a.scatters.len().max(b.scatters.len());

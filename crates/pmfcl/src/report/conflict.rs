@@ -18,9 +18,11 @@ use std::borrow::Cow;
 
 use crate::error::{Error, Result};
 use crate::learner::{Learner, TaskReport};
+use crate::problem::widened;
 use crate::report::distributions::fisher_survival;
 use crate::report::inference::Covariance;
 use crate::report::{MissingReason, SampleWeights};
+use crate::settings::Preference;
 use crate::solve::{Penalty, solve};
 use crate::summary::{Accumulator, Summary, pool};
 
@@ -273,7 +275,9 @@ pub fn drift(learner: &Learner, incoming: &Summary) -> Result<Vec<ChowTest>> {
             // Folded rows still test as they should where every sample counts the same.
             let samples = learner.samples();
             let even = |t: &TaskReport| (t.weight * samples - t.samples).abs() <= 1e-9 * t.samples;
-            if learner.tasks()?.iter().all(even) {
+            let by_samples = learner.settings().prefer == Preference::Samples
+                && learner.records().iter().all(|record| record.weight == 1.0);
+            if by_samples || learner.tasks()?.iter().all(even) {
                 let pooled = &learner.pool()?.quadratic;
                 return against(learner, &pooled.scale(samples / pooled.n())?, incoming);
             }
@@ -288,6 +292,14 @@ pub fn drift(learner: &Learner, incoming: &Summary) -> Result<Vec<ChowTest>> {
 }
 
 fn against(learner: &Learner, memory: &Summary, incoming: &Summary) -> Result<Vec<ChowTest>> {
+    // Inputs that the newcomer brings have been zero so far.
+    let wide;
+    let memory = if incoming.width() > memory.width() {
+        wide = widened(memory, incoming.width(), memory.targets())?;
+        &wide
+    } else {
+        memory
+    };
     incoming.check_sizes("the incoming task", memory.width(), memory.targets())?;
     // Of the counts on record: a folded pool is scaled back to its samples, with rounding.
     let missing = MissingReason::of_summaries(learner)

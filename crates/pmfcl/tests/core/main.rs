@@ -4,6 +4,7 @@ mod basis;
 mod budget;
 mod bytes;
 mod calibration;
+mod check;
 mod classify;
 mod classify_input;
 mod classify_logistic;

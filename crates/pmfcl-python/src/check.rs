@@ -1,0 +1,219 @@
+//! Rows before they are learned, columns of frames, and what is known of coefficients.
+
+use pmfcl::Learner;
+use pmfcl::problem::{Content, ContentKeys};
+use pmfcl::report::check::{Check, Condition, Effort, NewTask, Reference};
+use pmfcl::report::inference::Covariance;
+use pmfcl_file::{Column, ColumnKind, Input, Model, Schema};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList};
+
+use crate::call::{outside, raised};
+use crate::model::PyModel;
+use crate::passes::fit_with;
+use crate::table::{Table, Target, TaskTable, Weights};
+
+/// A category that is new: its column and its value.
+pub(crate) type NewInput = (String, String);
+
+/// Adds categories at the end of a schema.
+pub(crate) fn grown(schema: &Schema, new: &[NewInput]) -> PyResult<Schema> {
+    let mut grown = schema.clone();
+    for (name, value) in new {
+        let column = schema.column(name).ok_or_else(|| {
+            PyValueError::new_err(format!("the model has no column '{name}' of categories"))
+        })?;
+        grown.inputs.push(Input::Category { column, value: value.clone() });
+    }
+    Ok(grown)
+}
+
+/// Rows hashed at a time.
+const BLOCK: usize = 1 << 16;
+
+/// The hash of rows under the names of a schema.
+pub(crate) fn content(schema: &Schema, table: &TaskTable) -> PyResult<[u8; 32]> {
+    let keys = ContentKeys::new(schema.features(), &schema.targets);
+    let (mut content, mut from) = (Content::default(), 0);
+    loop {
+        let to = Python::attach(|py| {
+            let to = (from + BLOCK).min(table.len(py));
+            let own = table.block(py, (from, to))?;
+            let rows = own.rows()?;
+            py.detach(|| content.add(&keys, &rows));
+            PyResult::Ok(to)
+        })?;
+        if to < from + BLOCK {
+            return Ok(content.to_bytes());
+        }
+        from = to;
+    }
+}
+
+#[pymethods]
+impl PyModel {
+    /// What the inputs of a model that has learned nothing come from: column, kind (`number`, `date`, `category`), and category.
+    fn set_origins(&mut self, origins: Vec<(String, String, Option<String>)>) -> PyResult<()> {
+        if !self.learner().records().is_empty() {
+            return Err(PyValueError::new_err("the model has learned something already"));
+        }
+        let mut columns: Vec<Column> = Vec::new();
+        let mut inputs = Vec::with_capacity(origins.len());
+        for (name, kind, part) in origins {
+            let kind = match kind.as_str() {
+                "number" => ColumnKind::Number,
+                "date" => ColumnKind::Date,
+                "category" => ColumnKind::Text,
+                other => return Err(PyValueError::new_err(format!("there is no kind '{other}'"))),
+            };
+            let known = columns.iter().position(|column| column.name == name);
+            let column = known.unwrap_or_else(|| {
+                columns.push(Column { name, kind, format: None });
+                columns.len() - 1
+            });
+            inputs.push(match part {
+                Some(value) => Input::Category { column, value },
+                None => Input::Value { column },
+            });
+        }
+        let targets = self.model.schema.targets.clone();
+        let mut schema = Schema::new(columns, targets);
+        schema.inputs = inputs;
+        self.model.schema = schema;
+        self.features = self.model.schema.features();
+        Ok(())
+    }
+
+    /// What memory says of rows that are not yet learned, as nested dicts; `conditions` are those of `--refuse-if`.
+    #[pyo3(signature = (x, y, sample_weight, new_inputs=Vec::new(), conditions=Vec::new()))]
+    fn check<'py>(
+        &self,
+        py: Python<'py>,
+        x: Table,
+        y: Target,
+        sample_weight: Weights,
+        new_inputs: Vec<NewInput>,
+        conditions: Vec<String>,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let table = TaskTable::new(py, x, y, sample_weight)?;
+        let own = table.whole(py)?;
+        let rows = own.rows()?;
+        let Model { schema, learner } = &self.model;
+        let schema = grown(schema, &new_inputs)?;
+        let conditions = conditions
+            .iter()
+            .map(|text| text.parse::<Condition>().map_err(raised))
+            .collect::<PyResult<Vec<_>>>()?;
+        let (check, names) = outside(py, || {
+            let (design, mut draft) = fit_with(learner, &table, 1.0, new_inputs.len())
+                .map_err(|failure| failure.raised(&schema, learner))?;
+            draft.summary.head.content = Some(content(&schema, &table)?);
+            let names = schema.features();
+            let reference = Reference::of(learner, &names).map_err(raised)?;
+            let found = reference.look(learner, &rows, |i| i as u64);
+            let task = NewTask {
+                design: &design,
+                draft: &draft,
+                rows: &found,
+                dropped: 0,
+                inputs: &names,
+                targets: &schema.targets,
+            };
+            let check = Check::of(learner, &task, Effort::Full).map_err(raised)?;
+            Ok((check, names))
+        })?;
+        let held: Vec<String> =
+            conditions.iter().filter(|c| c.holds(&check)).map(ToString::to_string).collect();
+        let dict = as_dict(py, &check, &names, &schema.targets)?;
+        dict.set_item("refused", held)?;
+        Ok(dict)
+    }
+
+    /// Standard errors of all parameters, one list for each target, and the degrees of freedom; or why there are none.
+    #[expect(clippy::type_complexity, reason = "two answers in one call")]
+    fn standard_errors(
+        &self,
+        py: Python<'_>,
+    ) -> PyResult<(Option<(Vec<Vec<Option<f64>>>, f64)>, Option<String>)> {
+        let learner: &Learner = self.learner();
+        outside(py, || {
+            if learner.problem().predicts_classes() {
+                let reason = "classes have no standard errors here";
+                return Ok((None, Some(reason.to_owned())));
+            }
+            let covariance = Covariance::of(learner).map_err(raised)?;
+            Ok(match covariance.missing() {
+                Some(reason) => (None, Some(reason.to_string())),
+                None => (Some((covariance.standard_errors(), covariance.freedom())), None),
+            })
+        })
+    }
+}
+
+fn as_dict<'py>(
+    py: Python<'py>,
+    check: &Check,
+    names: &[String],
+    targets: &[String],
+) -> PyResult<Bound<'py, PyDict>> {
+    let dict = PyDict::new(py);
+    dict.set_item("rows", check.rows)?;
+    let findings = PyList::empty(py);
+    for finding in &check.findings {
+        let one = PyDict::new(py);
+        one.set_item("kind", finding.kind.to_string())?;
+        one.set_item("warning", finding.warning)?;
+        one.set_item("text", &finding.text)?;
+        findings.append(one)?;
+    }
+    dict.set_item("findings", findings)?;
+    let drift = check.drift.map(|drift| {
+        let one = PyDict::new(py);
+        one.set_item("p_value", drift.p_value)?;
+        one.set_item("cautious_p", drift.cautious_p)?;
+        one.set_item("cost_to_memory", drift.cost_to_memory)?;
+        one.set_item("cost_to_rows", drift.cost_to_rows)?;
+        Ok::<_, PyErr>(one)
+    });
+    dict.set_item("drift", drift.transpose()?)?;
+    let columns = PyList::empty(py);
+    for input in &check.inputs {
+        let one = PyDict::new(py);
+        one.set_item("name", &names[input.input])?;
+        one.set_item("mean_before", input.mean_before)?;
+        one.set_item("mean", input.mean)?;
+        one.set_item("sd_before", input.sd_before)?;
+        one.set_item("sd", input.sd)?;
+        one.set_item("shift", input.shift)?;
+        one.set_item("p_value", input.p_value)?;
+        one.set_item("unit", input.unit.map(|unit| (unit.factor, unit.offset)))?;
+        columns.append(one)?;
+    }
+    dict.set_item("columns", columns)?;
+    let outliers = PyList::empty(py);
+    for row in &check.found.worst {
+        let one = PyDict::new(py);
+        one.set_item("row", row.row)?;
+        one.set_item("size", row.size)?;
+        one.set_item("reason", row.reason.words(row.size, names, targets))?;
+        outliers.append(one)?;
+    }
+    dict.set_item("outliers", outliers)?;
+    dict.set_item("beyond", check.found.beyond)?;
+    dict.set_item("new_categories", check.new_categories.clone())?;
+    dict.set_item("new_classes", check.new_classes.clone())?;
+    dict.set_item("repeats", &check.repeats)?;
+    if let Some(e) = &check.found.evaluation {
+        let score = PyDict::new(py);
+        if e.is_of_classes() {
+            score.set_item("accuracy", e.accuracy())?;
+            score.set_item("log_loss", e.log_loss())?;
+        } else {
+            score.set_item("rmse", e.mse().sqrt())?;
+            score.set_item("r2", e.r2())?;
+        }
+        dict.set_item("score", score)?;
+    }
+    Ok(dict)
+}

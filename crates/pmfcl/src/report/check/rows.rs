@@ -1,0 +1,205 @@
+//! Rows that are far from everything learned: a cell far from its column's mean, or a target far from its prediction.
+
+use super::columns::{Spread, spreads_of};
+use super::short;
+use crate::error::Result;
+use crate::learner::Learner;
+use crate::problem::Evaluation;
+use crate::report::inference::Covariance;
+use crate::rows::{Rows, Targets, TaskRows};
+
+/// Standard deviations of the noise from which a target is outlying.
+pub(super) const TARGET_BEYOND: f64 = 8.0;
+/// The same for a cell and its column: columns may have heavy tails, the noise hardly.
+pub(super) const CELL_BEYOND: f64 = 20.0;
+/// How many rows are kept.
+const WORST: usize = 10;
+
+/// What single rows are compared with: means and spreads of inputs, and the noise of the model.
+#[derive(Debug, Clone)]
+pub struct Reference {
+    /// `None` for categories, and where memory does not hold them.
+    inputs: Vec<Option<Spread>>,
+    /// Noise of each target; none where it is unknown.
+    sigma: Vec<f64>,
+}
+
+/// A row that is far from everything learned.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OutlyingRow {
+    /// The row, counted from 0.
+    pub row: u64,
+    /// How many standard deviations off.
+    pub size: f64,
+    /// What is off.
+    pub reason: RowReason,
+}
+
+/// What is off about a row.
+#[derive(Debug, Clone, PartialEq)]
+pub enum RowReason {
+    /// A cell, far from the mean of its column.
+    Cell {
+        /// The input.
+        input: usize,
+        /// The value.
+        value: f64,
+        /// The mean in memory.
+        mean: f64,
+    },
+    /// A target, far from its prediction.
+    Target {
+        /// The target.
+        target: usize,
+        /// The value.
+        value: f64,
+        /// What the model predicts.
+        predicted: f64,
+    },
+}
+
+impl RowReason {
+    /// In words; `size` is how many standard deviations off.
+    pub fn words(&self, size: f64, inputs: &[String], targets: &[String]) -> String {
+        let name = |list: &[String], at: usize| {
+            list.get(at).cloned().unwrap_or_else(|| format!("column {at}"))
+        };
+        match self {
+            Self::Cell { input, value, mean } => format!(
+                "'{}' is {}, {} sd from the mean {}",
+                name(inputs, *input),
+                short(*value),
+                short(size),
+                short(*mean)
+            ),
+            Self::Target { target, value, predicted } => format!(
+                "'{}' is {}, {} sd from the prediction {}",
+                name(targets, *target),
+                short(*value),
+                short(size),
+                short(*predicted)
+            ),
+        }
+    }
+}
+
+/// What was seen in rows, one by one. Findings of disjoint rows merge.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct RowFindings {
+    /// Rows looked at.
+    pub rows: u64,
+    /// Rows with a target beyond 8 standard deviations of the noise, or a cell beyond 20 of its column.
+    pub beyond: u64,
+    /// The farthest of them, the farthest first.
+    pub worst: Vec<OutlyingRow>,
+    /// How well the model does on them.
+    pub evaluation: Option<Evaluation>,
+}
+
+impl RowFindings {
+    /// Adds what was seen in other rows.
+    pub fn merge(&mut self, other: Self) {
+        self.rows += other.rows;
+        self.beyond += other.beyond;
+        self.worst.extend(other.worst);
+        self.keep_worst();
+        self.evaluation = match (self.evaluation.take(), other.evaluation) {
+            (Some(mut a), Some(b)) => {
+                a.merge(&b);
+                Some(a)
+            }
+            (a, b) => a.or(b),
+        };
+    }
+
+    fn keep_worst(&mut self) {
+        // Of rows that are equally far the first, so that the result does not depend on how rows were cut.
+        self.worst.sort_by(|a, b| b.size.total_cmp(&a.size).then(a.row.cmp(&b.row)));
+        self.worst.truncate(WORST);
+    }
+}
+
+impl Reference {
+    /// What the memory of a learner says of rows. `names` are those of the inputs: `colour=red` is a category, which is rare
+    /// without being wrong.
+    ///
+    /// # Errors
+    /// When nothing has been learned.
+    pub fn of(learner: &Learner, names: &[String]) -> Result<Self> {
+        let spreads = spreads_of(learner).unwrap_or_default();
+        let category = |j: usize| names.get(j).is_some_and(|name| name.contains('='));
+        let inputs = spreads
+            .into_iter()
+            .enumerate()
+            .map(|(j, spread)| (!category(j) && spread.sd > 0.0).then_some(spread))
+            .collect();
+        let values = learner.problem().description().exact && !learner.problem().predicts_classes();
+        let sigma = if values {
+            let covariance = Covariance::of(learner).ok();
+            covariance.and_then(|c| c.sigma().map(<[f64]>::to_vec)).unwrap_or_default()
+        } else {
+            Vec::new()
+        };
+        learner.solution()?;
+        Ok(Self { inputs, sigma })
+    }
+
+    /// Looks at rows; `first` is the number of the first of them. Inputs that the learner does not know are passed over, and so
+    /// are rows that it cannot predict.
+    pub fn look(
+        &self,
+        learner: &Learner,
+        rows: &TaskRows<'_>,
+        place: impl Fn(usize) -> u64,
+    ) -> RowFindings {
+        let mut found = RowFindings { rows: rows.x.len() as u64, ..RowFindings::default() };
+        let known = learner.design().map_or(0, crate::basis::Design::inputs);
+        let mut narrow = Vec::new();
+        let x = if rows.x.width() > known {
+            for i in 0..rows.x.len() {
+                narrow.extend((0..known).map(|j| rows.x.get(i, j)));
+            }
+            Rows::new(&narrow, known).ok()
+        } else {
+            Some(rows.x)
+        };
+        let predicted = match (&rows.y, x) {
+            (Targets::Values(_), Some(x)) => learner.predict(x).unwrap_or_default(),
+            _ => Vec::new(),
+        };
+        if let Some(x) = x {
+            found.evaluation = learner.evaluate(TaskRows { x, y: rows.y, weights: None }).ok();
+        }
+        for i in 0..rows.x.len() {
+            let mut worst: Option<(f64, RowReason)> = None;
+            let mut note = |size: f64, beyond: f64, reason: RowReason| {
+                if size > beyond && worst.as_ref().is_none_or(|(known, _)| size > *known) {
+                    worst = Some((size, reason));
+                }
+            };
+            for (input, spread) in self.inputs.iter().enumerate() {
+                let Some(Spread { mean, sd }) = *spread else { continue };
+                let value = rows.x.get(i, input);
+                let reason = RowReason::Cell { input, value, mean };
+                note((value - mean).abs() / sd, CELL_BEYOND, reason);
+            }
+            if let Targets::Values(values) = &rows.y {
+                let guesses = predicted.chunks_exact(values.width().max(1)).nth(i).unwrap_or(&[]);
+                for (target, (sigma, guess)) in self.sigma.iter().zip(guesses).enumerate() {
+                    let value = values.get(i, target);
+                    let reason = RowReason::Target { target, value, predicted: *guess };
+                    note((value - guess).abs() / sigma, TARGET_BEYOND, reason);
+                }
+            }
+            if let Some((size, reason)) = worst {
+                found.beyond += 1;
+                found.worst.push(OutlyingRow { row: place(i), size, reason });
+                if found.worst.len() > 20 * WORST {
+                    found.keep_worst();
+                }
+            }
+        }
+        found.keep_worst();
+        found
+    }
+}
