@@ -192,7 +192,7 @@ impl Unlearn {
             let summary = summarize_again(&model, &files, &selection)?;
             let names = ColumnNames::of(&model.schema, &model.learner);
             let done = model.learner.unlearn_rows(&self.task, &summary);
-            done.map_err(|error| removal_error(&model, &names, error))?;
+            done.map_err(|error| removal_error(&model, &names, &error))?;
             removed = Some(summary.head);
         }
         let rows_only = model.learner.contains(&self.task);
@@ -226,7 +226,7 @@ impl Unlearn {
         // The file is complete when it is closed.
         drop(store);
         if let (Some(path), Some(before)) = (&self.receipt, before) {
-            let receipt = Receipt::new(&self.model, &entry, before, file_hash(&self.model)?);
+            let receipt = Receipt::new(&self.model, &entry, &before, &file_hash(&self.model)?);
             write(path, receipt.text().as_bytes())?;
             words.push_str(&format!("{}: the receipt\n", path.display()));
         }
@@ -235,8 +235,8 @@ impl Unlearn {
 }
 
 /// Why rows cannot be removed, with columns by name.
-fn removal_error(model: &Model, names: &ColumnNames, error: Error) -> anyhow::Error {
-    let message = names.message(&error, true);
+fn removal_error(model: &Model, names: &ColumnNames, error: &Error) -> anyhow::Error {
+    let message = names.message(error, true);
     let few = message.contains("of some direction would remain");
     if few && model.schema.has_text() {
         return anyhow::anyhow!(

@@ -167,7 +167,7 @@ impl Sink {
             return Ok(());
         }
         self.begun = true;
-        let head: Vec<String> = self.columns.names().map(|name| quoted(name)).collect();
+        let head: Vec<String> = self.columns.names().map(quoted).collect();
         let head = head.join(",") + "\n";
         match &mut self.form {
             Form::Csv(out) => out.write_all(head.as_bytes())?,

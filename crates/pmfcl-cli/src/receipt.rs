@@ -18,7 +18,7 @@ pub(crate) struct Receipt(Value);
 
 impl Receipt {
     /// The statement of an entry of the audit table, with the hashes of the file before and after.
-    pub(crate) fn new(model: &Path, entry: &AuditEntry, before: String, after: String) -> Self {
+    pub(crate) fn new(model: &Path, entry: &AuditEntry, before: &str, after: &str) -> Self {
         let mut value = json!({
             "receipt": 1,
             "program": concat!("pmfcl ", env!("CARGO_PKG_VERSION")),
@@ -116,7 +116,8 @@ pub(crate) fn file_hash(path: &Path) -> Result<String> {
 }
 
 fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    let digits: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    digits.concat()
 }
 
 /// The time, in UTC.

@@ -139,7 +139,7 @@ pub fn choose_columns(source: &Source, selection: &ColumnSelection) -> Result<Ch
                 )));
             }
         };
-        let format = selection.date(&field.name).and_then(|format| format.clone());
+        let format = selection.date(&field.name).and_then(Clone::clone);
         columns.push(Column {
             name: field.name.clone(),
             kind,
@@ -187,7 +187,7 @@ pub(crate) fn with_new_columns(
                 return Err(wrong(format!("column '{name}' holds {other} and cannot be added")));
             }
         };
-        let format = selection.date(name).and_then(|format| format.clone());
+        let format = selection.date(name).and_then(Clone::clone);
         let format = format.map(|format| format.to_string());
         let column = schema.columns.len();
         schema.columns.push(Column { name: name.clone(), kind, format });

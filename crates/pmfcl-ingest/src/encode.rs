@@ -60,6 +60,7 @@ impl<'a> Encoder<'a> {
     }
 
     /// The same, where a category that the schema does not have is 0 in all inputs of its column.
+    #[must_use]
     pub fn with_unknown_as_zero(mut self, zero: bool) -> Self {
         self.zero = zero;
         self

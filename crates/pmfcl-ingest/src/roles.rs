@@ -243,8 +243,8 @@ fn doubt(profile: &Profile, target: bool) -> Option<String> {
 
 /// What may surprise about a column.
 fn remark(profile: &Profile, target: bool, role: &Role) -> Option<String> {
-    let name = &profile.name;
     const FEW: usize = 10;
+    let name = &profile.name;
     if target && profile.kind == Kind::Number && profile.whole && profile.levels <= FEW {
         let mut values = profile.examples.clone();
         if profile.levels > values.len() {

@@ -119,19 +119,23 @@ impl TableSchema {
                 .collect();
         let columns = self.columns.iter().map(|(name, role)| (text(name), text(&role.to_string())));
         if json {
-            let settings: String =
+            let settings: Vec<String> =
                 settings.iter().map(|(name, value)| format!("  \"{name}\": {value},\n")).collect();
             let columns: Vec<String> =
                 columns.map(|(name, role)| format!("    {name}: {role}")).collect();
-            return format!("{{\n{settings}  \"columns\": {{\n{}\n  }}\n}}\n", columns.join(",\n"));
+            let (settings, columns) = (settings.concat(), columns.join(",\n"));
+            return format!("{{\n{settings}  \"columns\": {{\n{columns}\n  }}\n}}\n");
         }
-        let settings: String =
+        let settings: Vec<String> =
             settings.iter().map(|(name, value)| format!("{name} = {value}\n")).collect();
-        let columns: String = columns.map(|(name, role)| format!("{name} = {role}\n")).collect();
+        let columns: Vec<String> =
+            columns.map(|(name, role)| format!("{name} = {role}\n")).collect();
         let blank = if settings.is_empty() { "" } else { "\n" };
         format!(
             "# What each column is: number, boolean, category, date, date:FORMAT, block, target, task or ignore.\n\
-             {settings}{blank}[columns]\n{columns}"
+             {}{blank}[columns]\n{}",
+            settings.concat(),
+            columns.concat()
         )
     }
 

@@ -72,6 +72,9 @@ struct ReadTask {
     seen: Seen,
 }
 
+/// A task of some files: its name, its rows, and what was seen of them.
+type TaskFound = (String, TaskRowsRead, Seen);
+
 /// What was seen of the rows of a task while they were read.
 #[derive(Debug, Clone, Default)]
 struct Seen {
@@ -249,7 +252,7 @@ impl Ingest {
     fn note_classes(
         &mut self,
         model: &Model,
-        tasks: &[(String, TaskRowsRead, Seen)],
+        tasks: &[TaskFound],
         learning: &Learning<'_>,
     ) -> Result<()> {
         let mut found: Vec<String> = Vec::new();
@@ -522,7 +525,7 @@ impl Recipe<'_> {
     }
 
     /// Reads all files and gives the tasks in order of appearance.
-    fn run(&self, extra: Vec<Wanted>) -> Result<(Vec<(String, TaskRowsRead, Seen)>, Read)> {
+    fn run(&self, extra: Vec<Wanted>) -> Result<(Vec<TaskFound>, Read)> {
         let (schema, selection) = (self.schema, self.learning.selection);
         let encoder = Encoder::new(schema, extra, self.design.map().is_identity());
         let classes = self.learner.problem().predicts_classes();

@@ -38,7 +38,7 @@ impl std::fmt::Display for DateFormat {
 
 impl DateFormat {
     /// The usual formats that all these cells are written in.
-    pub(crate) fn fitting<'a>(cells: impl Iterator<Item = &'a str> + Clone) -> Vec<Self> {
+    pub(crate) fn fitting<'a>(cells: &(impl Iterator<Item = &'a str> + Clone)) -> Vec<Self> {
         let all = USUAL.iter().flat_map(|day| TIMES.map(|time| Self(format!("{day}{time}"))));
         let fits = |format: &Self| cells.clone().all(|cell| format.days(cell.trim()).is_some());
         all.filter(fits).collect()
@@ -91,7 +91,7 @@ impl DateFormat {
                 b'H' if value <= 24 => seconds += (value * 3600) as f64,
                 b'M' if value < 60 => seconds += (value * 60) as f64,
                 b'S' if value <= 60 => seconds += value as f64,
-                b'f' => seconds += value as f64 / 10_f64.powi(found as i32),
+                b'f' => seconds += value as f64 / 10_f64.powf(found as f64),
                 _ => return None,
             }
         }
@@ -305,7 +305,7 @@ mod tests {
             assert!(wrong.parse::<DateFormat>().is_err(), "{wrong}");
         }
         let fits = |cells: &[&str]| -> Vec<String> {
-            DateFormat::fitting(cells.iter().copied()).iter().map(ToString::to_string).collect()
+            DateFormat::fitting(&cells.iter().copied()).iter().map(ToString::to_string).collect()
         };
         assert_eq!(fits(&["31.01.2024", "1.2.2023"]), ["%d.%m.%Y"]);
         assert_eq!(fits(&["01/02/2024"]), ["%d/%m/%Y", "%m/%d/%Y"]);

@@ -142,7 +142,7 @@ impl Source {
             profile.counting &= profile.numbers > 2 && profile.whole;
             if profile.kind == Kind::Text && profile.levels > 0 {
                 let words = texts.names.iter().map(String::as_str).filter(|name| !name.is_empty());
-                profile.formats = DateFormat::fitting(words);
+                profile.formats = DateFormat::fitting(&words);
             }
         }
         Ok(profiles)

@@ -485,7 +485,7 @@ fn rows_alone_do_not_remove_a_task() {
     place.ok("unlearn m.pmf a --data part.csv");
     assert_eq!(place.show("m.pmf").names(), ["a", "b"]);
     let left = &place.json("show m.pmf")["tasks"][0]["samples"];
-    assert_eq!(left.as_f64().unwrap().round(), 35.0);
+    assert!((left.as_f64().unwrap() - 35.0).abs() < 1e-9);
     // Rows that are gone already cannot be taken out again, and the others are all that is left.
     let mut rest = table(1);
     rest.rows.drain(..5);

@@ -90,11 +90,13 @@ impl Content {
     }
 
     /// The rows of both.
+    #[must_use]
     pub fn plus(&self, other: &Self) -> Self {
         Self(std::array::from_fn(|i| self.0[i].wrapping_add(other.0[i])))
     }
 
     /// These rows without those of `part`.
+    #[must_use]
     pub fn minus(&self, part: &Self) -> Self {
         Self(std::array::from_fn(|i| self.0[i].wrapping_sub(part.0[i])))
     }

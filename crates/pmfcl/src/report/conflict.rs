@@ -276,7 +276,7 @@ pub fn drift(learner: &Learner, incoming: &Summary) -> Result<Vec<ChowTest>> {
             let samples = learner.samples();
             let even = |t: &TaskReport| (t.weight * samples - t.samples).abs() <= 1e-9 * t.samples;
             let by_samples = learner.settings().prefer == Preference::Samples
-                && learner.records().iter().all(|record| record.weight == 1.0);
+                && learner.records().iter().all(|record| (record.weight - 1.0).abs() <= 1e-12);
             if by_samples || learner.tasks()?.iter().all(even) {
                 let pooled = &learner.pool()?.quadratic;
                 return against(learner, &pooled.scale(samples / pooled.n())?, incoming);

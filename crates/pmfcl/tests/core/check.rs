@@ -105,7 +105,7 @@ fn what_is_wrong_is_noticed() {
         assert!(has(&other, "units") && has(&other, "drift"), "{factor} {offset}");
         let found = check(&learner, &other);
         let unit = found.inputs[1].unit.unwrap();
-        assert!((unit.factor / factor - 1.0).abs() < 1e-12 && unit.offset == offset);
+        assert!((unit.factor / factor - 1.0).abs() < 1e-12 && (unit.offset - offset).abs() < 1e-12);
     }
     let ys = new.y.clone();
     assert!(has(&changed(&|i, _, y| *y = ys[(i * 171 + 5) % 400]), "drift"));

@@ -46,7 +46,7 @@ impl UnitChange {
     /// In words.
     pub(super) fn words(&self) -> String {
         let what = match (self.factor, self.offset) {
-            (1.0, offset) => format!("{:+} added", offset),
+            (1.0, offset) => format!("{offset:+} added"),
             (factor, 0.0) if factor >= 1.0 => format!("multiplied by {}", super::short(factor)),
             (factor, 0.0) => format!("divided by {}", super::short(1.0 / factor)),
             (factor, offset) => format!("{}·x {:+}", super::short(factor), offset),
