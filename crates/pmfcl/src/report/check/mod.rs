@@ -39,7 +39,7 @@ const IMPOSSIBLE: f64 = 100.0;
 const MANY_ROWS: f64 = 0.05;
 /// The share of the usual number of rows below which a task is small.
 const FEW_ROWS: f64 = 1.0 / 3.0;
-/// Design columns up to which the test of drift is cheap in addition to reading rows.
+/// Design columns up to which the test of drift is cheap compared with reading rows.
 const CHEAP: usize = 256;
 
 /// A task that has been summarized and not yet inserted.
