@@ -344,9 +344,6 @@ fn help_of_predict() {
               loss). They assume independent noise of equal variance, and that a sample weight counts
               copies of its row
 
-      -v, --verbose
-              Print more about what is done
-
           --id <COL>
               Copy this column of the data in front of the predictions
 
