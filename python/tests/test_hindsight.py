@@ -11,6 +11,8 @@ from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression
 
 FIELDS = {
+    "rmse",
+    "r2",
     "name",
     "samples",
     "rank",
@@ -37,6 +39,8 @@ def test_tasks_tell_what_the_rows_would(months):
         assert set(task) == FIELDS
         best = half_mse(LinearRegression().fit(X, y), X, y)
         assert task["loss"] == pytest.approx(half_mse(model, X, y), rel=1e-10)
+        assert task["rmse"] == pytest.approx(np.sqrt(2 * half_mse(model, X, y)), rel=1e-10)
+        assert task["r2"] == pytest.approx(model.score(X, y), rel=1e-9)
         assert task["min_loss"] == pytest.approx(best, rel=1e-10)
         assert task["forgetting"] == pytest.approx(task["loss"] - best, rel=1e-8)
         assert task["weight"] == pytest.approx(len(X) / 215)

@@ -289,8 +289,8 @@ mod tests {
             columns: vec![
                 ("a b=\"c\"".to_owned(), role("number")),
                 ("day".to_owned(), role("date:%d.%m.%Y")),
-                ("é".to_owned(), role("category")),
                 ("y".to_owned(), role("target")),
+                ("é".to_owned(), role("category")),
             ],
             decimal: Some(','),
             thousands: Some('\''),

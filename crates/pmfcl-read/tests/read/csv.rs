@@ -138,7 +138,10 @@ fn bad_inputs_say_what_is_wrong() {
             "t.csv, row 1 (line 2), column 'b': '-INF' is missing or not finite; leave such rows out \
              with --missing drop",
         ),
-        ("a,b\n\"x\ny\",1\n2,x\n", "t.csv, row 2 (line 4), column 'b': 'x' is not a number"),
+        (
+            "a,b\n\"x\ny\",1\n2,x\n",
+            "t.csv, row 2 (line 4), column 'b': 'x' is not a number (--na WORD reads a word as a missing value)",
+        ),
         ("a,b\n1,2,\n", "t.csv, row 1 (line 2): has 3 fields where 2 are expected"),
         (
             "a,b\n1,\"2\n3,4\n",
@@ -150,14 +153,17 @@ fn bad_inputs_say_what_is_wrong() {
              be doubled",
         ),
         ("a,b\n1,2024-01-31\n", "t.csv: column 'b' holds dates, not numbers; ask for it as dates"),
-        ("a,b\n1,true\n2,0\n", "t.csv, row 1 (line 2), column 'b': 'true' is not a number"),
+        (
+            "a,b\n1,true\n2,0\n",
+            "t.csv, row 1 (line 2), column 'b': 'true' is not a number (--na WORD reads a word as a missing value)",
+        ),
         (
             &(many.clone() + "1,two\n"),
-            "t.csv, row 1501 (line 1502), column 'b': 'two' is not a number",
+            "t.csv, row 1501 (line 1502), column 'b': 'two' is not a number (--na WORD reads a word as a missing value)",
         ),
         (
             &long,
-            "t.csv, row 1 (line 2), column 'b': 'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…' is not a number",
+            "t.csv, row 1 (line 2), column 'b': 'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…' is not a number (--na WORD reads a word as a missing value)",
         ),
     ] {
         assert_eq!(number(text), message, "{text:?}");
@@ -175,7 +181,7 @@ fn bad_inputs_say_what_is_wrong() {
     let day = open("a\n1\n", &default).unwrap();
     assert_eq!(
         words(&day, &[Wanted::new("a", Form::Date)]).unwrap_err().to_string(),
-        "t.csv, row 1 (line 2), column 'a': '1' is not a date like 2024-01-31 or 2024-01-31T12:30"
+        "t.csv, row 1 (line 2), column 'a': '1' is not a date like 2024-01-31 or 2024-01-31T12:30; --dates COLUMN:FORMAT reads others"
     );
     for delimiter in [b'"', b'\n', b'5', b'.'] {
         let options = Options { delimiter: Some(delimiter), ..default.clone() };

@@ -568,7 +568,10 @@ fn broken_files_are_told_what_is_wrong() {
         "a.parquet: there is no column 'momnet' (did you mean 'moment'?); there are: f64, f32, f16, i64, u8, bool, decimal, block, day, moment, utf8, large, … (15 in all)"
     );
     let words = batches(&source, &[Wanted::new("utf8", Form::Number)]).unwrap_err();
-    assert_eq!(words.to_string(), "a.parquet, row 1, column 'utf8': 'w0' is not a number");
+    assert_eq!(
+        words.to_string(),
+        "a.parquet, row 1, column 'utf8': 'w0' is not a number (--na WORD reads a word as a missing value)"
+    );
 }
 
 /// Files with some bytes changed are read or refused, never worse.

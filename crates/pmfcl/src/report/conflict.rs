@@ -18,7 +18,6 @@ use std::borrow::Cow;
 
 use crate::error::{Error, Result};
 use crate::learner::{Learner, TaskReport};
-use crate::problem::widened;
 use crate::report::distributions::fisher_survival;
 use crate::report::inference::Covariance;
 use crate::report::{MissingReason, SampleWeights};
@@ -292,14 +291,6 @@ pub fn drift(learner: &Learner, incoming: &Summary) -> Result<Vec<ChowTest>> {
 }
 
 fn against(learner: &Learner, memory: &Summary, incoming: &Summary) -> Result<Vec<ChowTest>> {
-    // Inputs that the newcomer brings have been zero so far.
-    let wide;
-    let memory = if incoming.width() > memory.width() {
-        wide = widened(memory, incoming.width(), memory.targets())?;
-        &wide
-    } else {
-        memory
-    };
     incoming.check_sizes("the incoming task", memory.width(), memory.targets())?;
     // Of the counts on record: a folded pool is scaled back to its samples, with rounding.
     let missing = MissingReason::of_summaries(learner)

@@ -376,7 +376,11 @@ fn drift_of(learner: &Learner, task: &NewTask<'_>) -> Option<Drift> {
     if !problem.description().exact || problem.predicts_classes() {
         return None;
     }
-    let tests = drift(learner, summary).unwrap_or_default();
+    // Inputs that the rows bring have been zero so far.
+    let known = learner.design()?.inputs();
+    let mut wider = learner.clone();
+    wider.extend_inputs(task.design.inputs().saturating_sub(known)).ok()?;
+    let tests = drift(&wider, summary).unwrap_or_default();
     let p_value = smallest_p(&tests).ok();
     let halved =
         tests.iter().filter_map(|t| Some(fisher_survival(t.f? / 2.0, t.degrees.0, t.degrees.1)));
