@@ -106,8 +106,9 @@ impl PyModel {
         settings: &Bound<'_, PyDict>,
         classes: Option<Vec<String>>,
     ) -> PyResult<Self> {
-        let kinds =
-            columns.into_iter().map(|(name, kind)| Ok(Column { name, kind: kind_of(&kind)? }));
+        let kinds = columns
+            .into_iter()
+            .map(|(name, kind)| Ok(Column { name, kind: kind_of(&kind)?, format: None }));
         let mut schema = Schema::new(kinds.collect::<PyResult<_>>()?, targets);
         for (column, value) in &categories {
             input_at(&mut schema, &format!("{column}:{value}"))?;

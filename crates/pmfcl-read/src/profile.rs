@@ -50,11 +50,15 @@ impl Profile {
         self.kind == Kind::Text && words > 0 && self.numbers >= 9 * words
     }
 
-    /// Whether its texts name rows instead of grouping them: more than a third of the rows have a text of their own.
+    /// Whether its texts name rows instead of grouping them: more than a third of the rows have a text of their own. Of a few dozen
+    /// texts nearly all must be: the hours of a day in fifty rows are no identifiers.
     pub fn is_identifier(&self) -> bool {
         const FEW: usize = 20;
+        const MANY: usize = 50;
         let there = self.rows - self.missing;
-        self.kind == Kind::Text && self.levels > FEW && 3 * self.levels > there
+        let many = self.levels >= MANY && 3 * self.levels > there;
+        let nearly_all = self.levels > FEW && 10 * self.levels >= 9 * there;
+        self.kind == Kind::Text && (many || nearly_all)
     }
 
     /// Whether all rows that have a value have the same one.
