@@ -13,7 +13,7 @@
 //! | map | [`basis`] | [`Basis`], [`Design`], [`basis::BasisError`] |
 //! | summarize, merge | [`summary`] | [`Summarizer`], [`Accumulator`], [`Summary`] |
 //! | solve | [`mod@solve`] | [`fn@solve`], [`Penalty`], [`Solution`], [`Outcome`], [`Theta`] |
-//! | what is predicted | [`problem`] | [`Problem`], [`TaskSummary`], [`ClassList`], [`problem::Gaussian`], [`problem::Logistic`], their settings, [`problem::Evaluation`] |
+//! | what is predicted | [`problem`] | [`Problem`], [`TaskSummary`], [`ClassList`], [`problem::Gaussian`], [`problem::Logistic`], their settings ([`problem::Calibrate`], [`problem::Covariance`], …), [`problem::Evaluation`] |
 //! | a loss of your own | [`loss`] | [`loss::Loss`], [`loss::Point`], [`loss::Link`], [`loss::FirstTask`] |
 //! | all of it, task after task | [`learner`], [`settings`] | [`Learner`], [`TaskReport`], [`Settings`], [`MemoryKind`], [`Preference`], [`Ridge`] |
 //! | the same between clients | [`federated`] | [`problem::Agreement`], [`federated::Server`], [`federated::Update`], [`federated::Broadcast`], [`federated::Rules`], [`federated::Receipt`], [`federated::Refused`] |

@@ -9,10 +9,12 @@ use crate::rows::{Targets, TaskRows};
 
 /// The sum of the hashes of rows.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[doc(hidden)] // for ingest, python
 pub struct Content([u64; 4]);
 
 /// Names of inputs and targets, hashed once.
 #[derive(Debug, Clone)]
+#[doc(hidden)] // for ingest, python
 pub struct ContentKeys {
     inputs: Vec<u64>,
     targets: Vec<String>,

@@ -6,6 +6,7 @@
 //! * [`inference`]: standard errors, intervals, and how far from everything seen a new row is
 //! * [`distributions`]: the F, t and normal distributions these need
 
+#[doc(hidden)] // for ingest, cli, python: rows before they are learned
 pub mod check;
 pub mod conflict;
 pub mod continual;
