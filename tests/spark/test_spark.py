@@ -113,6 +113,12 @@ def test_bad_input_is_one_error_that_names_the_place(session, table, tmp_path):
 
 
 def test_a_worker_that_is_killed_mid_job_changes_nothing(cluster, session, table):
+    # Inside the test, so that it travels to the workers with its code: they cannot import this file.
+    def slowly(batches):
+        for batch in batches:
+            time.sleep(0.2)
+            yield batch
+
     rows = session.createDataFrame(table).repartition(40)
     slow = rows.mapInArrow(slowly, rows.schema)
     killed = []
@@ -134,11 +140,3 @@ def test_a_worker_that_is_killed_mid_job_changes_nothing(cluster, session, table
     )
     cluster.add_worker()
     cluster.wait(2)
-
-
-def slowly(batches):
-    import time
-
-    for batch in batches:
-        time.sleep(0.2)
-        yield batch
