@@ -21,7 +21,7 @@ demo:            ## the main job on bundled real data; pictures in ./pmfcl-demo
 # mostly wait, so the rest goes on meanwhile.
 test:            ## everything CI runs
 	$(PYTHON) tests/stages/run.py fmt-check phrases '[tools' 'lint]' package rust-test doc-test docs python-lint \
-	  python-test '[flower-test+spark-test' 'onnx-test+browser-test+deny]'
+	  python-test '[flower-test' spark-test 'onnx-test+browser-test+deny]'
 
 bench:           ## speed, memory and accuracy; ratios, one run
 	$(CARGO) build --release --quiet -p pmfcl-cli -p pmfcl-lab
@@ -66,11 +66,15 @@ python-lint: $(VENV)/ruff $(VENV)/python
 # Everything the Python tests need, fetched while the first crates compile.
 tools: $(VENV)/ruff $(VENV)/typos $(VENV)/python $(VENV)/onnx $(VENV)/browser
 	$(MAKE) --no-print-directory $(VENV)/flower || true
+	if command -v java >/dev/null; then $(MAKE) --no-print-directory $(VENV)/spark || true; fi
 
 # The wheel as users install it, except for its profile: what the Rust tests have compiled is not compiled again.
 wheel: $(VENV)/python
 	rm -rf target/wheels && $(VENV)/bin/maturin build --quiet --profile dev --interpreter $(VENV)/bin/python --out target/wheels
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --force-reinstall --no-deps target/wheels/pmfcl-*.whl
+
+# For stages that run at the same time: they use the wheel that is there, and build one only where there is none.
+INSTALLED := $(VENV)/bin/python -c 'import pmfcl' 2>/dev/null || $(MAKE) --no-print-directory wheel
 
 python-test: wheel $(VENV)/onnx
 	$(BUILD) --bin pmfcl
@@ -78,14 +82,16 @@ python-test: wheel $(VENV)/onnx
 
 # The Flower apps: in one process, in the simulation engine, and over a SuperLink and SuperNodes that are killed. Where Flower
 # cannot be installed, this says so and nothing is tested.
-flower-test: wheel
+flower-test: $(VENV)/python
+	$(INSTALLED)
 	if $(MAKE) --no-print-directory $(VENV)/flower; \
 	then FLWR_TELEMETRY_ENABLED=0 FLWR_DISABLE_UPDATE_CHECK=1 $(VENV)/bin/python -m pytest -q -rs tests/flower; \
 	else echo "********  Flower could not be installed here: tests/flower was NOT run  ********"; fi
 
 # pmfcl.spark on a standalone master and two workers on loopback, one of which is killed. Where Java
 # or Spark is absent, this says so and nothing is tested.
-spark-test: wheel
+spark-test: $(VENV)/python
+	$(INSTALLED)
 	if command -v java >/dev/null && $(MAKE) --no-print-directory $(VENV)/spark; \
 	then $(VENV)/bin/python -m pytest -q -rs tests/spark; \
 	else echo "********  Spark needs Java 17 and pyspark, which are not here: tests/spark was NOT run  ********"; fi
