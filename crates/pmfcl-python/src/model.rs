@@ -5,8 +5,8 @@ use std::fmt::Display;
 use std::str::FromStr;
 
 use numpy::{PyArray1, PyArray2};
-use pmfcl::problem::{Calibrate, Covariance, Curvature, Scheme, Shrinkage};
-use pmfcl::{ClassList, Error, Learner, Problem, Rows, Settings, TaskSummary};
+use pmfcl::problem::{Calibrate, Covariance, Curvature, Draft, Scheme, Shrinkage};
+use pmfcl::{ClassList, Design, Error, Learner, Problem, Rows, Settings, TaskSummary};
 use pmfcl_file::{Model, Schema};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -143,6 +143,32 @@ pub(crate) fn settings_of(given: &Bound<'_, PyDict>) -> PyResult<Settings> {
     })
 }
 
+impl PyModel {
+    /// Fits rows whose last columns stand for `new_inputs`, and lets `put` learn them; the schema then has these inputs too.
+    fn take_rows(
+        &mut self,
+        py: Python<'_>,
+        table: &TaskTable,
+        weight: f64,
+        new_inputs: &[NewInput],
+        put: impl FnOnce(&mut Learner, &Design, Draft) -> Result<(), Error> + Send,
+    ) -> PyResult<()> {
+        let Model { schema, learner } = &mut self.model;
+        let grown = grown(schema, new_inputs)?;
+        outside(py, || {
+            let (design, mut draft) = fit_with(learner, table, weight, new_inputs.len())
+                .map_err(|failure| failure.raised(&grown, learner))?;
+            draft.summary.head.content = Some(content(&grown, table)?);
+            put(learner, &design, draft).map_err(|e| raised_in(&e, &grown, learner))
+        })?;
+        if !new_inputs.is_empty() {
+            self.features = grown.features();
+            *schema = grown;
+        }
+        Ok(())
+    }
+}
+
 #[pymethods]
 impl PyModel {
     /// A model that has learned nothing. `classes` is `None` for values, an empty list for classes as they appear.
@@ -175,22 +201,11 @@ impl PyModel {
         new_inputs: Vec<NewInput>,
     ) -> PyResult<()> {
         let table = TaskTable::new(py, x, y, sample_weight)?;
-        let Model { schema, learner } = &mut self.model;
-        let grown = grown(schema, &new_inputs)?;
-        outside(py, || {
-            // A name that is taken is reported before any row is looked at.
-            learner.check_new(name, weight).map_err(raised)?;
-            let (design, mut draft) = fit_with(learner, &table, weight, new_inputs.len())
-                .map_err(|failure| failure.raised(&grown, learner))?;
-            draft.summary.head.content = Some(content(&grown, &table)?);
-            let inserted = learner.insert(name, &design, draft, weight);
-            inserted.map_err(|e| raised_in(&e, &grown, learner))
-        })?;
-        if !new_inputs.is_empty() {
-            self.features = grown.features();
-            *schema = grown;
-        }
-        Ok(())
+        // A name that is taken is reported before any row is looked at.
+        self.learner().check_new(name, weight).map_err(raised)?;
+        self.take_rows(py, &table, weight, &new_inputs, |learner, design, draft| {
+            learner.insert(name, design, draft, weight)
+        })
     }
 
     /// Adds rows to the task learned last.
@@ -204,21 +219,8 @@ impl PyModel {
         new_inputs: Vec<NewInput>,
     ) -> PyResult<()> {
         let table = TaskTable::new(py, x, y, sample_weight)?;
-        let Model { schema, learner } = &mut self.model;
-        let grown = grown(schema, &new_inputs)?;
-        outside(py, || {
-            let weight = learner.records().last().map_or(1.0, |record| record.weight);
-            let (design, mut draft) = fit_with(learner, &table, weight, new_inputs.len())
-                .map_err(|failure| failure.raised(&grown, learner))?;
-            draft.summary.head.content = Some(content(&grown, &table)?);
-            let appended = learner.append(&design, draft);
-            appended.map_err(|e| raised_in(&e, &grown, learner))
-        })?;
-        if !new_inputs.is_empty() {
-            self.features = grown.features();
-            *schema = grown;
-        }
-        Ok(())
+        let weight = self.learner().records().last().map_or(1.0, |record| record.weight);
+        self.take_rows(py, &table, weight, &new_inputs, Learner::append)
     }
 
     /// Learns a task summarized elsewhere; `classes` name its targets where classes are predicted. Without a name it is added

@@ -487,7 +487,7 @@ const ARRAYS: u128 = 5;
 const PLENTY: u128 = 1 << 28;
 
 /// Refuses a design whose triangles do not fit into memory, before any row is read. The allocator is asked for all of it at once;
-/// systems that hand out memory before it is used still refuse more than they have.
+/// systems that promise memory before it is used still refuse more than they have.
 fn check_memory(m: usize, p: usize) -> Result<()> {
     let bytes = |m: usize| ARRAYS * 8 * m as u128 * (m as u128 + p as u128);
     let fits = |m: usize| {

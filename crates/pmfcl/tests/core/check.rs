@@ -162,7 +162,7 @@ fn rows_leave_a_task_as_if_they_had_never_been_in_it() {
     let mut draw = Draw::new(8);
     for _ in 0..5 {
         let (all, other) = (table(90, &mut draw), table(30, &mut draw));
-        let gone: Vec<usize> = (0..90).filter(|i| i % 9 == 4).collect();
+        let removed: Vec<usize> = (0..90).filter(|i| i % 9 == 4).collect();
         let stay: Vec<usize> = (0..90).filter(|i| i % 9 != 4).collect();
         let make = |first: &Table| {
             let mut learner =
@@ -172,7 +172,7 @@ fn rows_leave_a_task_as_if_they_had_never_been_in_it() {
             learner
         };
         let mut learner = make(&all);
-        let part: TaskSummary = draft(&learner, &all.pick(&gone)).1.summary;
+        let part: TaskSummary = draft(&learner, &all.pick(&removed)).1.summary;
         learner.unlearn_rows("a", &part).unwrap();
         let rest = make(&all.pick(&stay));
         let (a, b) = (&learner.solution().unwrap().theta, &rest.solution().unwrap().theta);

@@ -37,7 +37,7 @@ fn row(i: usize, draw: &mut Draw) -> Vec<f64> {
     x[NUMBERS + 1] = work;
     x[NUMBERS + 2 + hour] = 1.0;
     x[NUMBERS + 2 + HOURS + day] = 1.0;
-    // The last kind of weather is met once: its column is far shorter than those it depends on.
+    // The last kind of weather is seen once: its column is far shorter than those it depends on.
     let weather = if i == 6000 { WEATHERS - 1 } else { draw.below(WEATHERS - 1) };
     x[NUMBERS + 2 + HOURS + DAYS + weather] = 1.0;
     x
