@@ -8,20 +8,20 @@ TOOLS  := target/tools
 DENY   := $(TOOLS)/bin/cargo-deny
 PYTHONS := bench crates examples fuzz python tests
 # With the features of the tests: what they have compiled is not compiled again.
-BUILD := $(CARGO) build --quiet --workspace --exclude pmfcl-python --all-features
+BUILD := $(CARGO) build --quiet --workspace --all-features
 # A fixed seed: a gate must not be a lottery. `make search` looks with new ones.
 export PROPTEST_RNG_SEED ?= 1
 
-.PHONY: demo test bench fmt fmt-check lint phrases package rust-test doc-test docs deny python-lint tools wheel python-test flower-test spark-test onnx-test browser-test search sweep soak fuzz clean
+.PHONY: demo test bench fmt fmt-check lint phrases package rust-test doc-test docs deny dependencies python-lint tools wheel python-test flower-test spark-test onnx-test browser-test search sweep soak fuzz clean
 
 demo:            ## the main job on bundled real data; pictures in ./pmfcl-demo
-	$(CARGO) run --release --quiet -p pmfcl-cli -- demo
+	$(CARGO) run -p pmfcl-cli -- demo
 
 # Stages in brackets run at the same time, `+` is one after the other; the time of each is printed at the end. Flower's tests
 # mostly wait, so the rest goes on meanwhile.
 test:            ## everything CI runs
 	$(PYTHON) tests/stages/run.py fmt-check phrases '[tools' 'lint]' package rust-test doc-test docs python-lint \
-	  python-test '[flower-test' spark-test 'onnx-test+browser-test+deny]'
+	  python-test '[flower-test' spark-test 'onnx-test+browser-test+dependencies]'
 
 bench:           ## speed, memory and accuracy; ratios, one run
 	$(CARGO) build --release --quiet -p pmfcl-cli -p pmfcl-lab
@@ -48,11 +48,11 @@ phrases: $(VENV)/typos
 # nextest where it is installed, the standard runner elsewhere. The Python crate is tested through Python.
 rust-test:
 	if $(CARGO) nextest --version >/dev/null 2>&1; \
-	then $(CARGO) nextest run --workspace --exclude pmfcl-python --all-features --no-fail-fast; \
-	else $(CARGO) test --workspace --exclude pmfcl-python --all-features --no-fail-fast --lib --bins --tests; fi
+	then $(CARGO) nextest run --workspace --all-features --no-fail-fast; \
+	else $(CARGO) test --workspace --all-features --no-fail-fast --lib --bins --tests; fi
 
 doc-test:
-	$(CARGO) test --workspace --exclude pmfcl-python --all-features --doc
+	$(CARGO) test --workspace --all-features --doc
 
 # Also the public names of the core against the list in tests/surface.
 docs:
@@ -68,9 +68,10 @@ tools: $(VENV)/ruff $(VENV)/typos $(VENV)/python $(VENV)/onnx $(VENV)/browser
 	$(MAKE) --no-print-directory $(VENV)/flower || true
 	if command -v java >/dev/null; then $(MAKE) --no-print-directory $(VENV)/spark || true; fi
 
-# The wheel as users install it, except for its profile: what the Rust tests have compiled is not compiled again.
+# The wheel as users install it, except for its profile and features of dependencies that it does not use: what the Rust tests have
+# compiled is not compiled again.
 wheel: $(VENV)/python
-	rm -rf target/wheels && $(VENV)/bin/maturin build --quiet --profile dev --interpreter $(VENV)/bin/python --out target/wheels
+	rm -rf target/wheels && $(VENV)/bin/maturin build --quiet --profile dev --features as-in-tests --interpreter $(VENV)/bin/python --out target/wheels
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --force-reinstall --no-deps target/wheels/pmfcl-*.whl
 
 # For stages that run at the same time: they use the wheel that is there, and build one only where there is none.
@@ -108,6 +109,11 @@ browser-test: $(VENV)/browser
 
 deny: $(DENY)
 	$(DENY) --log-level error check licenses bans sources
+	$(PYTHON) tests/dependencies/check.py --approve
+
+# The verdict of cargo-deny on exactly these dependencies is on record; where they have changed, `make deny` runs.
+dependencies:
+	$(PYTHON) tests/dependencies/check.py
 
 # The crates as they would be published: manifests, versions and lists of files. They are not compiled from the archives,
 # which takes as long as the tests. The five that are left out are never published.
