@@ -49,7 +49,7 @@ def main():
         for split in range(arguments.splits):
             rows = rng.permutation(len(y))[: 2 * size]
             old, new = rows[:size], rows[size:]
-            model = ContinualRegressor(threads=1).partial_fit(X[old], y[old], task="old")
+            model = ContinualRegressor(n_jobs=1).partial_fit(X[old], y[old], task="old")
             found = kinds(model, X[new], y[new])
             alarms += bool(found)
             for kind in found:

@@ -1,5 +1,7 @@
 //! Which inputs have moved, and whether one of them is in other units.
 
+use std::borrow::Cow;
+
 use super::NewTask;
 use crate::error::Result;
 use crate::learner::Learner;
@@ -129,7 +131,9 @@ pub(super) fn shifts(
 ) -> Result<Vec<InputShift>> {
     let summary = &task.draft.summary;
     let exact = learner.problem().exactness() == Exactness::Exact;
-    let now = spreads(&summary.quadratic, summary.moments.as_ref(), exact, task.design.intercept());
+    // Gaps are filled as in memory, so that a column with more of them has not moved for that.
+    let quadratic = learner.filled(Cow::Borrowed(&summary.quadratic))?;
+    let now = spreads(&quadratic, summary.moments.as_ref(), exact, task.design.intercept());
     let (Some(before), Some(now)) = (spreads_of(learner), now) else { return Ok(Vec::new()) };
     let (n0, n1) = (learner.effective_samples()?, summary.head.samples);
     let pairs = before.iter().zip(&now).take(known).enumerate();
@@ -146,7 +150,7 @@ pub(super) fn shifts(
             };
             let scale = if a.sd > 0.0 { a.sd } else { b.sd };
             let shift = if scale > 0.0 { gap / scale } else { 0.0 };
-            let named = task.inputs.get(input).is_some_and(|name| name.contains('='));
+            let named = task.inputs.get(input).is_some_and(|name| name.contains('=') || name.ends_with(" is missing"));
             // Spreads of rare values differ by chance; a mean that moved, or a spread five times as large, does not.
             let certain = p_value < 1e-4 || (b.sd / a.sd).ln().abs() > 5_f64.ln();
             let unit = if named || n0 < FEW || n1 < FEW || !certain { None } else { unit(*a, *b) };
