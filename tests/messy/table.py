@@ -21,8 +21,8 @@ PAGE = Path(__file__).resolve().parents[2] / "docs/messy.md"
 
 HEAD = """# Messy files, and what becomes of each
 
-pmfcl learns each as it is meant, or refuses it with one line that says where and what to do. Beside it
-stands what `pandas.read_csv` ({pandas}) and `polars.read_csv` ({polars}) make of the same file without
+pmfcl learns each as it is meant, or refuses it with one line that says where and what to do. Next to
+it stands what `pandas.read_csv` ({pandas}) and `polars.read_csv` ({polars}) make of the same file without
 options: the rows, and what each column holds. A column of texts that was meant as numbers goes on
 without a word there, and becomes categories, or an error much later.
 

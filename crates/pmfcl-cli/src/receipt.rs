@@ -80,10 +80,10 @@ impl Receipt {
         if !is_signed(public, signature, &signed_text(&plain)) {
             bail!("{path}: the receipt was changed since it was signed: its signature does not hold");
         }
-        let found = self.fingerprint();
+        let by_key = self.fingerprint();
         let signer = match by {
-            Some(wanted) if wanted.eq_ignore_ascii_case(&found) => "the key that was named",
-            Some(wanted) => bail!("{path}: the receipt was signed by the key {found}, not {wanted}"),
+            Some(wanted) if wanted.eq_ignore_ascii_case(&by_key) => "the key that was named",
+            Some(wanted) => bail!("{path}: the receipt was signed by the key {by_key}, not {wanted}"),
             None if SignKey::own().is_some_and(|own| own.public() == public) => "your key",
             None => "a key that is not yours: compare it with what its owner says (--signed-by)",
         };
@@ -115,7 +115,7 @@ impl Receipt {
         let hash = file_hash(model)?;
         let unchanged = self.0["file_after_sha256"] == json!(hash);
         Ok(vec![
-            format!("the receipt is as it was signed by {found}, {signer}"),
+            format!("the receipt is as it was signed by {by_key}, {signer}"),
             format!("its removal is in the audit table ({} in all)", entries.len()),
             "no task has the rows it names".to_owned(),
             if unchanged {
