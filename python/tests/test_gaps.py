@@ -262,3 +262,23 @@ def test_categories_nobody_has_any_more_are_gone(frame):
     with pytest.raises(ValueError, match="does not know"):
         model.predict(X[:1].assign(k="secret"))
     model.partial_fit(X[60:].assign(k="secret"), y[60:], task="b")
+
+
+@pytest.mark.parametrize("way", ["mean", "indicator"])
+def test_exports_take_gaps(frame, way):
+    ort = pytest.importorskip("onnxruntime")
+    X, y = frame
+    labels = np.where(y > np.median(y), "high", "low")
+    for model in (
+        ContinualRegressor(ridge=0.1, missing=way).fit(X, y),
+        ContinualClassifier(missing=way).fit(X, labels),
+        ContinualClassifier(missing=way, covariance="class").fit(X, labels),
+    ):
+        session = ort.InferenceSession(model.export(format="onnx"), providers=["CPUExecutionProvider"])
+        table = numbers(X)
+        given = {"X": table[:, [0, 1, 5]], "k": X.k.fillna("").to_numpy(dtype=str).reshape(-1, 1)}
+        found = session.run(None, given)
+        if isinstance(model, ContinualRegressor):
+            np.testing.assert_allclose(found[0].ravel(), model.predict(X), rtol=1e-9)
+        else:
+            np.testing.assert_allclose(found[1], model.predict_proba(X), rtol=1e-6, atol=1e-9)

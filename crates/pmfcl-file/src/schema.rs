@@ -283,10 +283,12 @@ impl Schema {
 
     /// The inputs whose gaps are filled with their means, and the inputs that say where.
     pub fn fills(&self) -> Vec<Fill> {
+        if self.missing == MissingValues::Mean { self.gaps() } else { Vec::new() }
+    }
+
+    /// The inputs that have had gaps, and the inputs that say where.
+    pub fn gaps(&self) -> Vec<Fill> {
         let mut fills = Vec::new();
-        if self.missing != MissingValues::Mean {
-            return fills;
-        }
         for (indicator, input) in self.inputs.iter().enumerate() {
             let Input::Missing { column } = input else { continue };
             let own = self.inputs.iter().enumerate().filter(|(_, other)| {

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use pmfcl::basis::Fill;
 use pmfcl_file::{ColumnKind, Input, Schema};
 use pmfcl_read::{Batch, Column, Field, Form, Kind, Source, Wanted};
 
@@ -58,6 +59,15 @@ pub struct Encoded {
 }
 
 impl Encoded {
+    /// The inputs that have gaps, and the inputs that say where, those the schema does not have included.
+    pub(crate) fn gaps(&self, schema: &Schema) -> Vec<Fill> {
+        if self.indicators.iter().all(Option::is_none) {
+            return Vec::new();
+        }
+        let inputs = schema.inputs.iter().chain(&self.new).cloned().collect();
+        Schema { inputs, ..schema.clone() }.gaps()
+    }
+
     /// Names of the inputs the schema does not have.
     pub(crate) fn new_names(&self, schema: &Schema) -> Vec<String> {
         let with = Schema { inputs: self.new.clone(), ..schema.clone() };

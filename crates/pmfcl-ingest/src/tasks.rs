@@ -9,6 +9,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
+use pmfcl::basis::Fill;
 use pmfcl::problem::{Content, ContentKeys, Draft, Partial, Passes, TaskContext, Worker};
 use pmfcl::report::check::{Check, Effort, NewTask, Reference, RowFindings};
 use pmfcl::summary::Counter;
@@ -134,6 +135,7 @@ impl NamedTask {
             dropped: self.seen.dropped,
             inputs: &self.schema.features(),
             targets: &self.schema.targets,
+            gaps: &self.schema.gaps(),
         };
         Ok(Some(Check::of(&model.learner, &task, effort)?))
     }
@@ -617,12 +619,22 @@ impl Recipe<'_> {
         let known = self.schema.features().into_iter();
         let all_names = known.chain(encoded.new_names(self.schema));
         let keys = ContentKeys::new(all_names, &self.schema.targets);
+        let gaps = encoded.gaps(self.schema);
         let mut parts = Vec::with_capacity(names.len());
         for (name, rows) in names.into_iter().zip(&groups) {
             if rows.is_empty() {
                 continue;
             }
-            let group = Group { source, batch, encoder, encoded: &encoded, rows, whole, all: &all };
+            let group = Group {
+                source,
+                batch,
+                encoder,
+                encoded: &encoded,
+                gaps: &gaps,
+                rows,
+                whole,
+                all: &all,
+            };
             let mut seen = Seen::default();
             let rows = if self.keep_rows {
                 self.kept(&group, &targets, &keys, &mut seen)?
@@ -681,7 +693,7 @@ impl Recipe<'_> {
         seen.content.add(keys, &rows);
         if let Some(reference) = self.learning.reference {
             let place = |i: usize| group.batch.file_row(group.rows[from + i]);
-            seen.findings.merge(reference.look(self.learner, &rows, place));
+            seen.findings.merge(reference.look(self.learner, &rows, group.gaps, place));
         }
         Ok(())
     }
@@ -745,6 +757,8 @@ struct Group<'a> {
     batch: &'a Batch,
     encoder: &'a Encoder<'a>,
     encoded: &'a Encoded,
+    /// The inputs that have gaps, and the inputs that say where.
+    gaps: &'a [Fill],
     rows: &'a [usize],
     /// Whether these are all rows of the batch.
     whole: bool,

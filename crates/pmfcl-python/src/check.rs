@@ -135,7 +135,7 @@ impl PyModel {
             draft.summary.head.content = Some(content(&schema, &table)?);
             let names = schema.features();
             let reference = Reference::of(learner, &names).map_err(raised)?;
-            let found = reference.look(learner, &rows, |i| i as u64);
+            let found = reference.look(learner, &rows, &schema.gaps(), |i| i as u64);
             let task = NewTask {
                 design: &design,
                 draft: &draft,
@@ -143,6 +143,7 @@ impl PyModel {
                 dropped: 0,
                 inputs: &names,
                 targets: &schema.targets,
+                gaps: &schema.gaps(),
             };
             let check = Check::of(learner, &task, Effort::Full).map_err(raised)?;
             Ok((check, names))

@@ -31,6 +31,7 @@ pub(crate) fn html(study: &Study<'_>) -> Option<String> {
         dropped: 0,
         inputs: study.subject.features,
         targets: study.subject.targets,
+        gaps: design.fills(),
     };
     let check = Check::of(&before, &task, Effort::Cheap).ok()?;
     let mut out = format!("<p>{}: ", Name(name));

@@ -278,3 +278,43 @@ fn categories_nobody_has_any_more_are_purged() {
     place.ok("verify m.pmf");
     place.ok("learn m.pmf b.csv");
 }
+
+/// A column far from zero, such as a year, whose first gaps come late: they are no outliers, and the column has not moved.
+#[test]
+fn first_gaps_are_no_reason_to_warn() {
+    let place = Place::new();
+    let mut draw = Draw(5);
+    let mut rows = |gaps: bool| {
+        let mut text = "year,x,y\n".to_owned();
+        for _ in 0..300 {
+            let (year, x) = (2000.0 + 3.0 * draw.unit(), draw.unit());
+            let y = 4.0 * (year - 2000.0) + x + 0.2 * draw.unit();
+            let gap = gaps && draw.below(10) == 0;
+            text += &format!("{},{x},{y}\n", if gap { String::new() } else { year.to_string() });
+        }
+        text
+    };
+    place.put("a.csv", rows(false));
+    place.put("b.csv", rows(true));
+    place.put("c.csv", rows(true));
+    for way in ["mean", "indicator"] {
+        place.ok(&format!("learn {way}.pmf a.csv --target y --missing {way}"));
+        for file in ["b.csv", "c.csv"] {
+            let found = place.json(&format!("check {way}.pmf {file}"));
+            let kinds: Vec<&str> = found["tasks"][0]["findings"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .filter(|finding| finding["warning"] == true)
+                .map(|finding| finding["kind"].as_str().unwrap())
+                .collect();
+            assert!(!kinds.iter().any(|k| ["outliers", "units"].contains(k)), "{way} {file} {found}");
+            let moved = found["tasks"][0]["columns"].as_array().unwrap();
+            let year = moved.iter().find(|column| column["name"] == "year").unwrap();
+            assert!(year["shift"].as_f64().unwrap().abs() < 0.3, "{way} {file} {year}");
+            place.ok(&format!("learn {way}.pmf {file}"));
+        }
+        place.ok(&format!("report {way}.pmf -o {way}.html"));
+        assert!(place.text(&format!("{way}.html")).contains("checked against the others"));
+    }
+}

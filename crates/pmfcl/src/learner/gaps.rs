@@ -96,6 +96,11 @@ impl Learner {
         }
     }
 
+    /// The pool of all tasks with its gaps apart, as memory holds it.
+    pub(crate) fn pool_with_gaps(&self) -> Result<&Pool> {
+        Ok(self.shared_pool()?)
+    }
+
     /// The design that fills the gaps of rows.
     pub(super) fn filling_design(&self) -> Result<&Design> {
         match self.filled_pool()? {

@@ -19,7 +19,7 @@ pub use rows::{OutlyingRow, Reference, RowFindings, RowReason};
 
 use std::borrow::Cow;
 
-use crate::basis::Design;
+use crate::basis::{Design, Fill};
 use crate::error::Result;
 use crate::learner::Learner;
 use crate::problem::{Draft, widened};
@@ -59,6 +59,8 @@ pub struct NewTask<'a> {
     pub inputs: &'a [String],
     /// Names of the targets.
     pub targets: &'a [String],
+    /// The inputs that have gaps, and the inputs that say where, those added at the end included.
+    pub gaps: &'a [Fill],
 }
 
 /// How much is computed.
