@@ -9,7 +9,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
-from . import _core, _inputs
+from . import _core, _doubts, _inputs
 from ._continual import STREAM, Continual, fitted, learned, parameter, setting
 from ._inputs import Weighted, kept
 from ._labels import Classes, Label, labels_of
@@ -207,6 +207,15 @@ class ContinualClassifier(ClassifierMixin, Continual):  # type: ignore[misc]  # 
         if y is None:
             raise ValueError(f"This {type(self).__name__} estimator requires y to be passed, but the target y is None.")
         y = column_or_1d(y, warn=True)
+        if y.dtype.kind in "OUT" and not self.__sklearn_is_fitted__():
+            numbers = [
+                label for label in y[: _doubts.ROWS] if isinstance(label, str) and _doubts.COMMA.fullmatch(label)
+            ]
+            if len(numbers) == len(y[: _doubts.ROWS]):
+                raise ValueError(
+                    f"the labels are numbers with a comma, such as '{numbers[0]}': make numbers of them and use ContinualRegressor, or, "
+                    "if they are classes, give them other names"
+                )
         check_consistent_length(X, y)
         check_classification_targets(y)
         return y, _inputs.sample_weights(sample_weight, X)

@@ -7,6 +7,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from . import _doubts
 from ._labels import name_of
 
 MICROSECONDS = 86_400_000_000
@@ -125,6 +126,8 @@ class Columns:
             if kinds[name] != "category":
                 origins.append((name, kinds[name], None))
                 continue
+            if not _doubts.is_categorical(table[name]):
+                _doubts.refuse(name, cells[name], is_missing)
             found = dict.fromkeys(name_of(value) for value in cells[name] if not is_missing(value))
             origins.extend((name, "category", category) for category in found)
         return cls(origins, gaps).grown(table)

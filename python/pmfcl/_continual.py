@@ -266,6 +266,28 @@ class Continual(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no ann
         weights = self._model.facts().get("weights")
         return str(self._model.settings()["preference"]) if weights is None else dict(weights)
 
+    @fitted(
+        "Names of the columns of `coef_`: `age`, `town=Bern`, `age is missing`, those of the basis where it is not linear."
+    )
+    def feature_names_out_(self) -> list[str]:
+        """Names."""
+        return list(self._model.facts()["columns"])
+
+    @fitted(
+        "What each column was taken for: dicts of name, kind (number, date, category, list) and, for categories, levels."
+    )
+    def schema_(self) -> list[dict[str, Any]]:
+        """Columns."""
+        found: dict[str, dict[str, Any]] = {}
+        for name, kind, part in self._model.facts()["origins"]:
+            plain = {"part": "list", "missing": "category"}.get(kind, kind)
+            column = found.setdefault(name, {"name": name, "kind": plain})
+            if kind == "category":
+                column.setdefault("levels", []).append(part)
+            elif kind == "missing":
+                column["missing"] = True
+        return list(found.values())
+
     @fitted("Samples learned, over all tasks.")
     def n_samples_(self) -> float:
         """Samples."""

@@ -61,9 +61,7 @@ def sparse_rows(estimator: Any, X: Any, reset: bool) -> Any:
     return csr
 
 
-def rows(
-    estimator: Any, X: Any, *, reset: bool, learn: bool = False, new_columns: Sequence[str] = ()
-) -> NDArray[Any]:
+def rows(estimator: Any, X: Any, *, reset: bool, learn: bool = False, new_columns: Sequence[str] = ()) -> NDArray[Any]:
     """The rows of X, with what scikit-learn asks of columns and their names; new categories are let in to `learn`."""
     vars(estimator).pop("_grown", None)
     if reset:

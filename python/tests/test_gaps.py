@@ -67,7 +67,9 @@ def test_gaps_of_frames_are_learned_in_any_split(frame, way, fill, ridge, tmp_pa
         model.partial_fit(X[:50], 3 * y[:50], task="extra")
         assert not np.allclose(model.predict(X), expected)
         np.testing.assert_allclose(model.unlearn("extra").predict(X), expected, rtol=1e-10)
-        np.testing.assert_allclose(back.partial_fit(X[:50], y[:50], task="more").unlearn("more").predict(X), expected, rtol=1e-10)
+        np.testing.assert_allclose(
+            back.partial_fit(X[:50], y[:50], task="more").unlearn("more").predict(X), expected, rtol=1e-10
+        )
     stream = ContinualRegressor(ridge=ridge, missing=way)
     for piece in pieces:
         stream.partial_fit(X[piece], y[piece])
@@ -79,10 +81,14 @@ def test_polars_arrow_and_arrays_miss_values_by_the_same_rule(frame):
     expected = ContinualRegressor(ridge=0.1, missing="mean").fit(X, y).predict(X)
     pa = pytest.importorskip("pyarrow")
     arrow = pa.Table.from_pandas(X, preserve_index=False)
-    np.testing.assert_allclose(ContinualRegressor(ridge=0.1, missing="mean").fit(arrow, y).predict(arrow), expected, rtol=1e-10)
+    np.testing.assert_allclose(
+        ContinualRegressor(ridge=0.1, missing="mean").fit(arrow, y).predict(arrow), expected, rtol=1e-10
+    )
     pl = pytest.importorskip("polars")
     polars = pl.from_arrow(arrow)
-    np.testing.assert_allclose(ContinualRegressor(ridge=0.1, missing="mean").fit(polars, y).predict(polars), expected, rtol=1e-10)
+    np.testing.assert_allclose(
+        ContinualRegressor(ridge=0.1, missing="mean").fit(polars, y).predict(polars), expected, rtol=1e-10
+    )
     # An array of numbers with NaN, in two tasks, the second of which has gaps where the first has none.
     table = numbers(X)[:, [0, 1, 5]]
     model = ContinualRegressor(ridge=0.1, missing="mean")
@@ -155,7 +161,9 @@ def full_numbers(X):
 def test_what_cannot_be_done_is_refused(frame, settings, told):
     X, y = frame
     with pytest.raises(ValueError, match=told):
-        ContinualRegressor(**settings).fit(X if "missing" in settings else X.dropna(), y if "missing" in settings else y[X.dropna().index])
+        ContinualRegressor(**settings).fit(
+            X if "missing" in settings else X.dropna(), y if "missing" in settings else y[X.dropna().index]
+        )
 
 
 def test_sparse_rows_are_learned_block_by_block(rng):
@@ -258,7 +266,9 @@ def test_categories_nobody_has_any_more_are_gone(frame):
     assert "k=secret" in set(model.coefficients().name)
     model.unlearn("b")
     assert "k=secret" not in set(model.coefficients().name)
-    np.testing.assert_allclose(model.predict(X[:60]), ContinualRegressor(ridge=0.1).fit(X[:60], y[:60]).predict(X[:60]), rtol=1e-9)
+    np.testing.assert_allclose(
+        model.predict(X[:60]), ContinualRegressor(ridge=0.1).fit(X[:60], y[:60]).predict(X[:60]), rtol=1e-9
+    )
     with pytest.raises(ValueError, match="does not know"):
         model.predict(X[:1].assign(k="secret"))
     model.partial_fit(X[60:].assign(k="secret"), y[60:], task="b")
@@ -282,3 +292,35 @@ def test_exports_take_gaps(frame, way):
             np.testing.assert_allclose(found[0].ravel(), model.predict(X), rtol=1e-9)
         else:
             np.testing.assert_allclose(found[1], model.predict_proba(X), rtol=1e-6, atol=1e-9)
+
+
+def test_texts_that_are_something_else_are_refused(rng):
+    """The list that lost new users: each is refused with the column, the row, the value and what accepts it."""
+    n = 300
+    y = rng.normal(size=n)
+    german = [f"{i},{i % 10}" for i in range(n)]
+    cases = [
+        (german, r"column 'k' at row 0: '0,0' is a number with a comma.*decimal=','"),
+        (
+            [f"customer-{i}" for i in range(n)],
+            "column 'k' at row 0: 'customer-0' is one of 300 different texts.*identifier",
+        ),
+        ([str(i) if i % 15 else "n/k" for i in range(n)], "column 'k' at row 0: 'n/k' stands among numbers.*na_values"),
+        ([f"2024-01-{i % 28 + 1:02}" for i in range(n)], "column 'k' at row 0: '2024-01-01' is a date.*to_datetime"),
+    ]
+    for texts, told in cases:
+        frame = pd.DataFrame({"x": rng.normal(size=n), "k": texts})
+        with pytest.raises(ValueError, match=told):
+            ContinualRegressor().fit(frame, y)
+        # What is held as categories was meant so.
+        assert (
+            ContinualRegressor(ridge=1.0)
+            .fit(frame.assign(k=frame.k.astype("category")), y)
+            .score(frame.assign(k=frame.k.astype("category")), y)
+        )
+    with pytest.raises(ValueError, match="numbers with a comma, such as '0,0'"):
+        ContinualClassifier().fit(rng.normal(size=(n, 2)), german)
+    hours = pd.DataFrame({"hour": [f"{i % 24}h" for i in range(n)]})
+    model = ContinualRegressor().fit(hours, y)
+    assert model.schema_ == [{"name": "hour", "kind": "category", "levels": [f"{i}h" for i in range(24)]}]
+    assert model.feature_names_out_[:2] == ["hour=0h", "hour=1h"]

@@ -21,13 +21,13 @@ PAGE = Path(__file__).resolve().parents[2] / "docs/messy.md"
 
 HEAD = """# Messy files, and what becomes of each
 
-pmfcl learns each as it is meant, or refuses it with one line that says where and what to do. Next to
-it stands what `pandas.read_csv` ({pandas}) and `polars.read_csv` ({polars}) make of the same file without
-options: the rows, and what each column holds. A column of texts that was meant as numbers goes on
-without a word there, and becomes categories, or an error much later.
+pmfcl learns each, prints what it took every column for, or refuses it with one line that says where
+and what to do. Next to it stands what `pandas.read_csv` ({pandas}) and `polars.read_csv` ({polars})
+make of the same file without options: the rows, and what each column holds. Texts that were meant
+as numbers (percent signs, hexadecimal numbers) are categories for pmfcl too, where there are few.
 
-The files are made and learned by `crates/pmfcl-cli/tests/cli/messy.rs`; `tests/messy/table.py` writes
-this page.
+The files are made and learned by `crates/pmfcl-cli/tests/cli/messy.rs`; `tests/messy/table.py`
+writes this page.
 
 | file | options of pmfcl | pmfcl | pandas | Polars |
 | --- | --- | --- | --- | --- |
@@ -38,7 +38,14 @@ KINDS = {"i": "whole", "u": "whole", "f": "number", "b": "boolean", "O": "text",
 
 def cell(text):
     """A text that is safe in a cell of a table."""
-    return text.replace("\\", "\\\\").replace("|", "\\|").replace("\n", "⏎").replace("\0", "␀").replace("\ufeff", "␣")
+    return (
+        text.replace("\\", "\\\\")
+        .replace("|", "\\|")
+        .replace("\n", "⏎")
+        .replace("\0", "␀")
+        .replace("\t", "⇥")
+        .replace("\ufeff", "␣")
+    )
 
 
 def shortened(text, most=44):

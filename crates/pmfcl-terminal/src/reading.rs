@@ -16,9 +16,9 @@ pub enum OnMissing {
     Error,
     /// Leave the row out; its prediction is empty.
     Drop,
-    /// Take the mean of the column over all rows learned.
+    /// Take the mean of the column over all rows learned; of a category its share.
     Mean,
-    /// Give it a coefficient of its own.
+    /// Give the gaps of a column a coefficient of their own.
     Indicator,
 }
 
@@ -26,9 +26,8 @@ pub enum OnMissing {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Reading")]
 pub struct Reading {
-    /// Missing and non-finite values of features: error, drop (predict leaves the prediction of the row empty), mean (that of
-    /// all rows learned), indicator (a coefficient of its own). By default as the model was made, and error for a new one.
-    #[arg(long, value_enum, value_name = "WAY", hide_possible_values = true)]
+    /// Missing and non-finite values of features; by default as the model was made, and error for a new one.
+    #[arg(long, value_enum, value_name = "WAY")]
     missing: Option<OnMissing>,
     /// Between the fields of CSV; by default what the first line has (`,` `;` tab `|`).
     #[arg(long, value_name = "CHAR")]

@@ -128,6 +128,8 @@ fn cases() -> Vec<Case> {
         // Missing values.
         ("an empty cell", b"x,y\n1,1\n,2\n3,4\n", "", Refused(&["row 2", "'x'", "--missing drop"])),
         ("an empty cell, dropped", b"x,y\n1,1\n,2\n3,4\n", "--missing drop", Rows(2)),
+        ("an empty cell, as the mean", b"x,y\n1,1\n,2\n3,4\n", "--missing mean", Rows(3)),
+        ("an empty category", b"k,y\na,1\n,2\nb,4\n", "--missing indicator", Rows(3)),
         (
             "NA, NaN, null, none, inf",
             b"x,y\n1,1\nNA,1\nnan,1\nNULL,1\nNone,1\ninf,1\nn/a,1\n3,4\n",
