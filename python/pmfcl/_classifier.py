@@ -1,6 +1,6 @@
 """`ContinualClassifier`."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -9,7 +9,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
-from . import _core, _inputs
+from . import _core, _doubts, _inputs
 from ._continual import STREAM, Continual, fitted, learned, parameter, setting
 from ._inputs import Weighted, kept
 from ._labels import Classes, Label, labels_of
@@ -26,7 +26,7 @@ class ContinualClassifier(ClassifierMixin, Continual):  # type: ignore[misc]  # 
     loss : "gaussian", "squared" or "logistic", default "gaussian"
         Linear discriminants; least squares on 0/1 indicators; log-loss (softmax for several classes). Log-loss is not for
         tasks that lack many classes: a warning says so.
-    basis, ridge, standardize, fit_intercept, memory, accumulator, store, preference, n_jobs :
+    basis, ridge, standardize, fit_intercept, memory, accumulator, store, preference, missing, coding, n_jobs :
         As for `ContinualRegressor`, with one ridge for all classes. "gaussian" has a shrinkage in place of the ridge.
     shrinkage : "auto", float or str, default "auto"
         Of the covariance of "gaussian". A number is that of
@@ -81,6 +81,8 @@ class ContinualClassifier(ClassifierMixin, Continual):  # type: ignore[misc]  # 
         accumulator: str = "auto",
         store: str = "f64",
         preference: str = "samples",
+        missing: str = "error",
+        coding: str = "onehot",
         shrinkage: Any = "auto",
         curvature: str = "sharp",
         scheme: str = "one-shot",
@@ -98,6 +100,8 @@ class ContinualClassifier(ClassifierMixin, Continual):  # type: ignore[misc]  # 
         self.accumulator = accumulator
         self.store = store
         self.preference = preference
+        self.missing = missing
+        self.coding = coding
         self.shrinkage = shrinkage
         self.curvature = curvature
         self.scheme = scheme
@@ -129,6 +133,7 @@ class ContinualClassifier(ClassifierMixin, Continual):  # type: ignore[misc]  # 
         *,
         task: object = None,
         weight: float | None = None,
+        new_columns: Sequence[str] = (),
     ) -> Self:
         """Learns one more task, or adds rows to the current one.
 
@@ -141,14 +146,25 @@ class ContinualClassifier(ClassifierMixin, Continual):  # type: ignore[misc]  # 
         task : the name of the task these rows are. Without one they are added to the current task, the one learned last,
             and the memory does not grow; the first is then called "stream".
         weight : weight of the task relative to the others, default 1.
+        new_columns : columns of the frame X that the model does not have yet; they have been 0 in all rows before.
         """
-        return self._learn(X, y, classes, sample_weight, task, weight, fresh=not self.__sklearn_is_fitted__())
+        fresh = not self.__sklearn_is_fitted__()
+        return self._learn(X, y, classes, sample_weight, task, weight, fresh=fresh, new_columns=new_columns)
 
     def _learn(
-        self, X: Any, y: Any, classes: Any, sample_weight: Any, task: object, weight: float | None, fresh: bool
+        self,
+        X: Any,
+        y: Any,
+        classes: Any,
+        sample_weight: Any,
+        task: object,
+        weight: float | None,
+        fresh: bool,
+        new_columns: Sequence[str] = (),
     ) -> Self:
         names = _inputs.target_names(y)
-        X = _inputs.rows(self, X, reset=fresh, learn=True)
+        X, y, sample_weight = _inputs.complete_rows(self, X, y, sample_weight)
+        X = _inputs.rows(self, X, reset=fresh, learn=True, new_columns=new_columns)
         labels, weights = self._labels(y, X, sample_weight)
         X, labels, weighted = kept(X, labels, weights)
         known = self._known_classes(fresh)
@@ -191,6 +207,15 @@ class ContinualClassifier(ClassifierMixin, Continual):  # type: ignore[misc]  # 
         if y is None:
             raise ValueError(f"This {type(self).__name__} estimator requires y to be passed, but the target y is None.")
         y = column_or_1d(y, warn=True)
+        if y.dtype.kind in "OUT" and not self.__sklearn_is_fitted__():
+            numbers = [
+                label for label in y[: _doubts.ROWS] if isinstance(label, str) and _doubts.COMMA.fullmatch(label)
+            ]
+            if len(numbers) == len(y[: _doubts.ROWS]):
+                raise ValueError(
+                    f"the labels are numbers with a comma, such as '{numbers[0]}': make numbers of them and use ContinualRegressor, or, "
+                    "if they are classes, give them other names"
+                )
         check_consistent_length(X, y)
         check_classification_targets(y)
         return y, _inputs.sample_weights(sample_weight, X)

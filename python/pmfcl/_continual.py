@@ -104,6 +104,8 @@ class Continual(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no ann
     memory: str
     accumulator: str
     preference: str
+    missing: str
+    coding: str
     n_jobs: int | None
     n_features_in_: int
     _model: _core.Model
@@ -111,6 +113,12 @@ class Continual(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no ann
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_model")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = not _inputs.learns_gaps(self)
+        tags.input_tags.allow_nan = self.missing in ("drop", "mean", "indicator")
+        return tags
 
     def _settings(self) -> dict[str, Any]:
         """The settings of a model with these parameters."""
@@ -141,6 +149,10 @@ class Continual(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no ann
             classes,
         )
         columns = vars(self).get("_columns")
+        missing = setting(self.missing)
+        if missing not in ("error", "drop", "mean", "indicator"):
+            raise ValueError(f"missing: '{missing}' is none of error, drop, mean, indicator")
+        model.set_table_options("error" if missing == "drop" else missing, setting(self.coding))
         if columns is not None:
             model.set_origins(columns.origins)
         return model
@@ -254,6 +266,28 @@ class Continual(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no ann
         weights = self._model.facts().get("weights")
         return str(self._model.settings()["preference"]) if weights is None else dict(weights)
 
+    @fitted(
+        "Names of the columns of `coef_`: `age`, `town=Bern`, `age is missing`, those of the basis where it is not linear."
+    )
+    def feature_names_out_(self) -> list[str]:
+        """Names."""
+        return list(self._model.facts()["columns"])
+
+    @fitted(
+        "What each column was taken for: dicts of name, kind (number, date, category, list) and, for categories, levels."
+    )
+    def schema_(self) -> list[dict[str, Any]]:
+        """Columns."""
+        found: dict[str, dict[str, Any]] = {}
+        for name, kind, part in self._model.facts()["origins"]:
+            plain = {"part": "list", "missing": "category"}.get(kind, kind)
+            column = found.setdefault(name, {"name": name, "kind": plain})
+            if kind == "category":
+                column.setdefault("levels", []).append(part)
+            elif kind == "missing":
+                column["missing"] = True
+        return list(found.values())
+
     @fitted("Samples learned, over all tasks.")
     def n_samples_(self) -> float:
         """Samples."""
@@ -290,6 +324,7 @@ class Continual(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no ann
         before. `refuse_if` takes conditions as `pmfcl check --refuse-if`: those that hold are in `report.refused`.
         """
         learned(self)
+        X, y, sample_weight = _inputs.complete_rows(self, X, y, sample_weight)
         X = _inputs.rows(self, X, reset=False, learn=True)
         grown = self.__dict__.pop("_grown", None)
         new = [] if grown is None else grown.added_to(self._columns)
@@ -299,7 +334,9 @@ class Continual(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no ann
 
     def coefficients(self, level: float = 0.95) -> Any:
         """Coefficients by name: a pandas frame (a list of dicts without pandas) with target, name, coef, and for squared loss
-        std_error, t, p_value, low and high; these assume independent noise of equal variance."""
+        std_error, t, p_value, low and high; these assume independent noise of equal variance. Coefficients of categories are
+        relative to what the parameter `coding` says: nothing ("onehot", whose level is arbitrary), the first category of the
+        column ("reference"), or the mean of its categories ("sum"); intercept and errors go with it."""
         learned(self)
         return _views.coefficients(self._model, self._layer(), self._output_names(), level)
 
@@ -413,9 +450,16 @@ class Continual(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no ann
         if X is None:
             self._model.unlearn(str(task))
         else:
-            self._unlearn_rows(str(task), _inputs.rows(self, X, reset=False), y, sample_weight)
+            X, y, sample_weight = _inputs.complete_rows(self, X, y, sample_weight)
+            table = _inputs.rows(self, X, reset=False, learn=True)
+            if self.__dict__.pop("_grown", None) not in (None, self._columns):
+                raise ValueError("the rows have categories or gaps that the model has not: they were never learned")
+            self._unlearn_rows(str(task), table, y, sample_weight)
         if not self._model.task_names():
             del self._model
+        elif self._columns is not None:
+            # Categories that no row has any more are gone.
+            self._columns = Columns(self._model.facts()["origins"], self._columns.gaps)
         return self
 
     def _unlearn_rows(self, task: str, X: NDArray[Any], y: Any, sample_weight: Any) -> None:
@@ -456,10 +500,12 @@ class Continual(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no ann
     def _adopt(self, model: _core.Model) -> None:
         """Goes on with a model that has learned, under the parameters there are."""
         facts = model.facts()
-        self.n_features_in_ = len(facts["inputs"])
-        if facts["inputs"] != self._feature_names():  # bare columns have none
-            self.feature_names_in_ = np.array(facts["inputs"], dtype=object)
-        self._model, self._columns = model, Columns.of(facts["origins"])
+        columns = Columns.of(facts["origins"], _inputs.learns_gaps(self))
+        names = facts["inputs"] if columns is None or not columns.gaps else columns.column_names()
+        self.n_features_in_ = len(names)
+        if names != self._feature_names():  # bare columns have none
+            self.feature_names_in_ = np.array(names, dtype=object)
+        self._model, self._columns = model, columns
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:

@@ -7,6 +7,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ._columns import Origin
 from ._inputs import Target
 
 __version__: str
@@ -101,14 +102,14 @@ class Model:
         y: Target,
         sample_weight: NDArray[np.float64] | None,
         weight: float,
-        new_inputs: Sequence[tuple[str, str]] = ...,
+        new_inputs: Sequence[Origin] = ...,
     ) -> None: ...
     def append(
         self,
         x: NDArray[Any],
         y: Target,
         sample_weight: NDArray[np.float64] | None,
-        new_inputs: Sequence[tuple[str, str]] = ...,
+        new_inputs: Sequence[Origin] = ...,
     ) -> None: ...
     @staticmethod
     def with_columns(
@@ -127,13 +128,16 @@ class Model:
     ) -> bytes: ...
     def learn_part(self, name: str | None, part: bytes, weight: float) -> None: ...
     def learn_summary(self, name: str | None, summary: Summary, classes: Sequence[str], weight: float) -> None: ...
-    def set_origins(self, origins: Sequence[tuple[str, str, str | None]]) -> None: ...
+    def set_origins(self, origins: Sequence[Origin]) -> None: ...
+    def set_table_options(self, missing: str, coding: str) -> None: ...
+    def input_means(self) -> list[float]: ...
+    def contrasts(self) -> list[list[tuple[int, float]]] | None: ...
     def check(
         self,
         x: NDArray[Any],
         y: Target,
         sample_weight: NDArray[np.float64] | None,
-        new_inputs: Sequence[tuple[str, str]] = ...,
+        new_inputs: Sequence[Origin] = ...,
         conditions: Sequence[str] = ...,
     ) -> dict[str, Any]: ...
     def standard_errors(self) -> tuple[tuple[list[list[float | None]], float] | None, str | None]: ...

@@ -1,6 +1,7 @@
 """`ContinualRegressor`."""
 
 import warnings
+from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -51,6 +52,14 @@ class ContinualRegressor(MultiOutputMixin, RegressorMixin, Continual):  # type: 
     preference : "samples", "equal" or "decay:G", default "samples"
         How tasks are weighed: by their samples (joint training), all the same, or G times less with every newer task.
         `prefer` changes the weights of a fitted model in hindsight, and `preference_` shows them.
+    missing : "error", "drop", "mean" or "indicator", default "error"
+        What becomes of a feature that a row misses: NaN, None, NA, NaT, null. "mean" takes the mean of the column over all rows
+        learned (of a category its share), "indicator" gives gaps a coefficient of their own; both are exact whatever the split
+        of the rows, and need the linear basis. "drop" leaves such rows out while learning, and says how many. Rows without a
+        target are then dropped too. Rows to be predicted are treated as those learned; where "drop" was said, a gap is an error.
+    coding : "onehot", "reference" or "sum", default "onehot"
+        What `coefficients` of categories are relative to: nothing, the first category of the column, or the mean of its
+        categories. Predictions are the same.
     n_jobs : int, default None
         Threads to use; None and -1 are all. Results do not depend on it.
 
@@ -88,6 +97,8 @@ class ContinualRegressor(MultiOutputMixin, RegressorMixin, Continual):  # type: 
         accumulator: str = "auto",
         store: str = "f64",
         preference: str = "samples",
+        missing: str = "error",
+        coding: str = "onehot",
         n_jobs: int | None = None,
     ) -> None:
         self.loss = loss
@@ -99,6 +110,8 @@ class ContinualRegressor(MultiOutputMixin, RegressorMixin, Continual):  # type: 
         self.accumulator = accumulator
         self.store = store
         self.preference = preference
+        self.missing = missing
+        self.coding = coding
         self.n_jobs = n_jobs
 
     def __sklearn_tags__(self) -> Any:
@@ -114,7 +127,14 @@ class ContinualRegressor(MultiOutputMixin, RegressorMixin, Continual):  # type: 
         return self._learn(X, y, sample_weight, None, None, fresh=True)
 
     def partial_fit(
-        self, X: Any, y: Any, sample_weight: Any = None, *, task: object = None, weight: float | None = None
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        *,
+        task: object = None,
+        weight: float | None = None,
+        new_columns: Sequence[str] = (),
     ) -> Self:
         """Learns one more task, or adds rows to the current one.
 
@@ -127,12 +147,24 @@ class ContinualRegressor(MultiOutputMixin, RegressorMixin, Continual):  # type: 
         task : the name of the task these rows are. Without one they are added to the current task, the one learned last,
             and the memory does not grow; the first is then called "stream".
         weight : weight of the task relative to the others, default 1.
+        new_columns : columns of the frame X that the model does not have yet; they have been 0 in all rows before.
         """
-        return self._learn(X, y, sample_weight, task, weight, fresh=not self.__sklearn_is_fitted__())
+        fresh = not self.__sklearn_is_fitted__()
+        return self._learn(X, y, sample_weight, task, weight, fresh=fresh, new_columns=new_columns)
 
-    def _learn(self, X: Any, y: Any, sample_weight: Any, task: object, weight: float | None, fresh: bool) -> Self:
+    def _learn(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        task: object,
+        weight: float | None,
+        fresh: bool,
+        new_columns: Sequence[str] = (),
+    ) -> Self:
         names = _inputs.target_names(y)
-        X = _inputs.rows(self, X, reset=fresh, learn=True)
+        X, y, sample_weight = _inputs.complete_rows(self, X, y, sample_weight)
+        X = _inputs.rows(self, X, reset=fresh, learn=True, new_columns=new_columns)
         y, flat, weights = self._targets(y, X, sample_weight)
         X, y, weighted = kept(X, y, weights)
         model = self._new_model(self._target_names(names, y.shape[1])) if fresh else self._model

@@ -126,9 +126,12 @@ def coefficients(model: Any, layer: Any, outputs: list[str], level: float) -> An
     names = model.facts()["columns"]
     outputs = outputs if len(outputs) == len(coefs) else outputs[-len(coefs) :]
     intercept = model.settings()["fit_intercept"]
+    contrasts = model.contrasts()
     table = []
     for k, output in enumerate(outputs):
         values = [*([intercepts[k]] if intercept else []), *coefs[k]]
+        if contrasts is not None:
+            values = [sum(factor * values[j] for j, factor in contrast) for contrast in contrasts]
         labels = [*(["(intercept)"] if intercept else []), *names]
         errors = found[0][k] if found is not None else [None] * len(values)
         for label, value, error in zip(labels, values, errors, strict=True):

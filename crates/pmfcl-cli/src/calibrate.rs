@@ -12,7 +12,8 @@ use pmfcl_read::{Column, Form, Wanted};
 use serde_json::json;
 
 use crate::score::entry;
-use crate::stream::{Part, stream};
+use crate::missing;
+use crate::stream::{Part, Streaming, stream};
 use pmfcl_terminal::{Reading, answer, expand, grouped, short};
 
 /// Measure how sure a gaussian classifier may be, at the present model and on rows given now. Predicted classes do not change.
@@ -60,9 +61,13 @@ impl Calibrate {
         stream(
             &model,
             &files,
-            vec![Wanted::new(target.clone(), Form::Text)],
-            std::slice::from_ref(&target),
-            false,
+            Streaming {
+                extra: vec![Wanted::new(target.clone(), Form::Text)],
+                labels: std::slice::from_ref(&target),
+                extra_needed: true,
+                gaps: missing::gaps(&model, &self.reading)?,
+                ..Streaming::default()
+            },
             &|part| Ok((part.batch.rows, sampled(&model, &part, &target)?)),
             |(count, next)| {
                 rows += count;

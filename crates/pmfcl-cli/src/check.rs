@@ -7,6 +7,7 @@ use clap::Args;
 use pmfcl::report::check::{Check as Findings, Condition, Effort, Reference};
 use pmfcl_file::{Access, Model, Store};
 use pmfcl_ingest::{ColumnSelection, Ingest, Learning};
+use crate::missing;
 use pmfcl_terminal::{Progress, Reading, Table, answer, cut, expand, grouped, short, task_name};
 use serde_json::{Value, json};
 
@@ -53,6 +54,7 @@ impl Check {
             paths.extend(expand(argument)?);
         }
         let files = self.reading.files(paths)?;
+        missing::check(&model, &self.reading)?;
         let selection = ColumnSelection {
             exclude: self.exclude.clone(),
             reserved: self.task_column.iter().cloned().collect(),

@@ -30,16 +30,17 @@ impl Export {
     pub(crate) fn run(&self) -> Result<()> {
         let (_, model) = Store::open(&self.model, Access::Read)?;
         let features = model.schema.features();
+        let column = |at: &usize| model.schema.columns[*at].name.clone();
         let inputs: Vec<ExportInput> = model
             .schema
             .inputs
             .iter()
             .zip(&features)
             .map(|(input, name)| match input {
-                Input::Category { column, value } => ExportInput::Category {
-                    column: model.schema.columns[*column].name.clone(),
-                    value: value.clone(),
-                },
+                Input::Category { column: at, value } => {
+                    ExportInput::Category { column: column(at), value: value.clone() }
+                }
+                Input::Missing { column: at } => ExportInput::Missing { column: column(at) },
                 Input::Value { .. } | Input::Part { .. } => ExportInput::Number(name.clone()),
             })
             .collect();

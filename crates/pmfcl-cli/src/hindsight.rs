@@ -4,11 +4,13 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
-use pmfcl::{Error, Learner, Preference, Ridge};
-use pmfcl_file::{Access, AuditEntry, ColumnNames, Model, Store};
+use pmfcl::{Error, Preference, Ridge};
+use pmfcl_file::{Access, AuditEntry, Coding, ColumnNames, Model, Store};
 use pmfcl_ingest::{ColumnSelection, summarize_again};
 
+use crate::missing;
 use crate::receipt::{Receipt, file_hash, now};
+use crate::sign_key::SignKey;
 use crate::show::{document, task_reports};
 use pmfcl_terminal::{
     Reading, Table, answer, cut, ending_in, expand, grouped, maybe, short, write,
@@ -52,12 +54,12 @@ impl Prefer {
                 "no weights are given: use TASK=WEIGHT …, --samples, --equal, --decay G, or --budget TASK=LOSS"
             );
         }
-        change(&self.model, |learner| {
+        change(&self.model, |model| {
             if let Some(preference) = preference {
-                learner.prefer(preference)?;
+                model.learner.prefer(preference)?;
             }
             if !budgets.is_empty() {
-                learner.prefer_budgets(&budgets)?;
+                model.learner.prefer_budgets(&budgets)?;
             }
             Ok(())
         })
@@ -84,30 +86,42 @@ impl Prefer {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   pmfcl set sales.pmf --ridge 0.1
-  pmfcl set sales.pmf --ridge auto")]
+  pmfcl set sales.pmf --ridge auto
+  pmfcl set sales.pmf --coding reference")]
 pub(crate) struct Set {
     /// The model file.
     model: PathBuf,
     /// (X/2)·‖θ‖² on the mean loss, intercept free; auto chooses it from the summaries, 0 is minimum norm.
-    #[arg(long, value_name = "X|auto", required = true)]
-    ridge: Ridge,
+    #[arg(long, value_name = "X|auto", required_unless_present = "coding")]
+    ridge: Option<Ridge>,
+    /// What coefficients of categories are relative to: onehot (nothing), reference (the first category of the column) or sum
+    /// (the mean of its categories). Predictions stay as they are.
+    #[arg(long, value_name = "KIND")]
+    coding: Option<Coding>,
 }
 
 impl Set {
     pub(crate) fn run(&self) -> Result<()> {
-        change(&self.model, |learner| {
-            let standardize = learner.settings().standardize;
-            Ok(learner.set_ridge(self.ridge.clone(), standardize)?)
+        change(&self.model, |model| {
+            if let Some(coding) = self.coding {
+                model.schema.coding = coding;
+                model.check_coding()?;
+            }
+            if let Some(ridge) = &self.ridge {
+                let standardize = model.learner.settings().standardize;
+                model.learner.set_ridge(ridge.clone(), standardize)?;
+            }
+            Ok(())
         })
     }
 }
 
 /// Changes a model, writes it with its new solution, and prints what the change does to the tasks.
-fn change(path: &Path, change: impl FnOnce(&mut Learner) -> Result<()>) -> Result<()> {
+fn change(path: &Path, change: impl FnOnce(&mut Model) -> Result<()>) -> Result<()> {
     let (mut store, mut model) = Store::open(path, Access::Write)?;
     store.load(&mut model)?;
     let before = task_reports(&model)?;
-    change(&mut model.learner)?;
+    change(&mut model)?;
     model.learner.solution()?;
     store.commit(&mut model)?;
     let after = task_reports(&model)?;
@@ -157,6 +171,10 @@ pub(crate) struct Unlearn {
     /// Write a statement of what was removed to this .json file; `pmfcl verify MODEL --receipt FILE` checks it.
     #[arg(long, value_name = "FILE", value_parser = ending_in(&[".json"]))]
     receipt: Option<PathBuf>,
+    /// The ed25519 key to sign the receipt with, PKCS#8 PEM as `openssl genpkey -algorithm ed25519` writes it. By default
+    /// pmfcl/sign-key.pem in the user's configuration, which is made when first needed.
+    #[arg(long, value_name = "FILE", requires = "receipt")]
+    sign_key: Option<PathBuf>,
     /// Keep the name of the task in the audit table of the model.
     #[arg(long)]
     audit_name: bool,
@@ -167,6 +185,11 @@ pub(crate) struct Unlearn {
 impl Unlearn {
     pub(crate) fn run(&self) -> Result<()> {
         let (mut store, mut model) = Store::open(&self.model, Access::Write)?;
+        // A key that cannot be used is reported before anything is removed.
+        let key = match &self.receipt {
+            Some(_) => Some(SignKey::load(self.sign_key.as_deref())?),
+            None => None,
+        };
         let before = self.receipt.as_ref().map(|_| file_hash(&self.model)).transpose()?;
         store.load(&mut model)?;
         let known = model.learner.records().iter().find(|record| record.name == self.task);
@@ -187,6 +210,7 @@ impl Unlearn {
                 paths.extend(expand(argument)?);
             }
             let files = self.reading.files(paths)?;
+            missing::check(&model, &self.reading)?;
             let selection =
                 ColumnSelection { exclude: self.exclude.clone(), ..ColumnSelection::default() };
             let summary = summarize_again(&model, &files, &selection)?;
@@ -204,13 +228,17 @@ impl Unlearn {
             content: removed.as_ref().and_then(|head| head.content),
         };
         store.audit(entry.clone());
+        // Rows that wait to be measured are measured before their inputs are renumbered.
+        model.learner.measure()?;
+        model.purge_categories()?;
         if !model.learner.records().is_empty() {
             model.learner.solution()?;
         }
         store.commit(&mut model)?;
         let tasks = task_reports(&model)?;
-        // A category or class of this task alone is an input that counts for nothing now.
-        let named = model.schema.has_text() || model.learner.problem().predicts_classes();
+        // Memory that has merged its tasks cannot tell which categories and classes are left.
+        let named = model.learner.is_folded()
+            && (model.schema.has_text() || model.learner.problem().predicts_classes());
         let what = match entry.rows {
             Some(rows) if rows_only => format!("{} rows of {}", grouped(rows as f64), self.task),
             _ if rows_only => format!("rows of {}", self.task),
@@ -225,10 +253,14 @@ impl Unlearn {
         );
         // The file is complete when it is closed.
         drop(store);
-        if let (Some(path), Some(before)) = (&self.receipt, before) {
-            let receipt = Receipt::new(&self.model, &entry, &before, &file_hash(&self.model)?);
+        if let (Some(path), Some(before), Some(key)) = (&self.receipt, before, &key) {
+            let receipt = Receipt::new(&self.model, &entry, &before, &file_hash(&self.model)?, key);
             write(path, receipt.text().as_bytes())?;
-            words.push_str(&format!("{}: the receipt\n", path.display()));
+            words.push_str(&format!(
+                "{}: the receipt, signed by {}\n",
+                path.display(),
+                receipt.fingerprint()
+            ));
         }
         answer(&document(&model, &tasks), &words)
     }

@@ -11,7 +11,7 @@ use pmfcl::{
     Accumulator, Basis, ClassList, Learner, MemoryKind, Preference, Problem, Ridge, Settings,
     StoredPrecision,
 };
-use pmfcl_file::{Access, Model, Store};
+use pmfcl_file::{Access, Coding, Model, Store};
 use pmfcl_ingest::{
     ColumnSelection, Files, Ingest, Learning, NamedTask, Step, TableSchema, check_doubts,
     choose_columns, describe_columns, shell_option, shell_word,
@@ -24,6 +24,7 @@ use pmfcl_terminal::{
 use serde_json::{Value, json};
 
 use crate::check;
+use crate::missing;
 use crate::schema::note_columns;
 
 /// Learn data files, each as a task. Creates MODEL if there is none.
@@ -131,6 +132,10 @@ pub(crate) struct Creation {
     /// Probabilities of gaussian: on (measured on the rows of every task), off (temperature 1), or a temperature.
     #[arg(long, value_name = "on|off")]
     calibrate: Option<Calibrate>,
+    /// What coefficients of categories are relative to: onehot (nothing), reference (the first category of the column) or sum
+    /// (the mean of its categories). Predictions are the same.
+    #[arg(long, value_name = "KIND")]
+    coding: Option<Coding>,
     /// All classes there will be; needed for logistic where the files of the first command lack some.
     #[arg(long, value_delimiter = ',', value_name = "A,B,…")]
     classes: Option<Vec<String>>,
@@ -185,7 +190,10 @@ impl Learn {
             if let Some(stated) = &stated {
                 stated.check(&files.first()?)?;
             }
-            let model = self.creation.model(files, &selection, &self.model)?;
+            let mut model = self.creation.model(files, &selection, &self.model)?;
+            let said = stated.as_ref().and_then(|schema| schema.coding);
+            model.schema.coding = self.creation.coding.or(said).unwrap_or_default();
+            model.check_coding()?;
             let columns = describe_columns(files, &selection)?;
             check_doubts(&label(files), &columns)?;
             described = Some((label(files), columns));
@@ -199,6 +207,8 @@ impl Learn {
             }
             (None, model)
         };
+        let said = stated.as_ref().and_then(|schema| schema.missing).and_then(missing::way);
+        missing::set(&mut model, self.reading.missing().or(said))?;
         if selection.reserved.is_empty() {
             check_names(&jobs, &model)?;
         }
@@ -218,10 +228,12 @@ impl Learn {
             };
             let read = ingest.read(&model, &learning)?;
             if read.dropped > 0 {
-                note(&format!(
-                    "{name}: {} rows with missing values were dropped",
-                    grouped(read.dropped as f64)
-                ));
+                let what = if model.schema.missing.are_learned() && !self.reading.drops_missing() {
+                    "without a target"
+                } else {
+                    "with missing values"
+                };
+                note(&format!("{name}: {} rows {what} were dropped", grouped(read.dropped as f64)));
             }
             detail(&format!("{name}: {} rows", grouped(read.rows as f64)));
         }
@@ -364,7 +376,7 @@ impl Learn {
                 return Ok(());
             }
             let advice = match flag {
-                "--ridge" => "change it with `pmfcl set`",
+                "--ridge" | "--coding" => "change it with `pmfcl set`",
                 "--prefer" => "change it with `pmfcl prefer`",
                 _ => "make another model",
             };
@@ -400,6 +412,7 @@ impl Learn {
         same("--store", s.store.to_string(), text(c.store.as_ref()))?;
         same("--ridge", s.ridge.to_string(), text(c.ridge.as_ref()))?;
         same("--prefer", s.prefer.to_string(), text(c.prefer.as_ref()))?;
+        same("--coding", model.schema.coding.to_string(), text(c.coding.as_ref()))?;
         if c.no_intercept {
             same("--no-intercept", s.intercept.to_string(), Some("false".to_owned()))?;
         }

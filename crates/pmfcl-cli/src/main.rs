@@ -11,6 +11,7 @@ mod hindsight;
 mod learn;
 mod manual;
 mod merge;
+mod missing;
 mod picture;
 mod predict;
 mod predictions;
@@ -18,6 +19,7 @@ mod receipt;
 mod schema;
 mod score;
 mod show;
+mod sign_key;
 mod stream;
 mod verify;
 

@@ -104,6 +104,13 @@ fn join(sum: &mut Model, mut other: Model) -> Result<()> {
             other.schema.targets.join(",")
         );
     }
+    if sum.schema.missing != other.schema.missing {
+        bail!(
+            "what becomes of missing values differs (--missing {} against {})",
+            sum.schema.missing,
+            other.schema.missing
+        );
+    }
     let mut places = Vec::with_capacity(other.schema.columns.len());
     for column in &other.schema.columns {
         let Some(at) = sum.schema.column(&column.name) else {
@@ -127,6 +134,7 @@ fn join(sum: &mut Model, mut other: Model) -> Result<()> {
             Input::Category { column, value } => {
                 Input::Category { column: places[*column], value: value.clone() }
             }
+            Input::Missing { column } => Input::Missing { column: places[*column] },
         })
         .collect();
     let before = sum.schema.inputs.len();
@@ -144,6 +152,8 @@ fn join(sum: &mut Model, mut other: Model) -> Result<()> {
     }
     sum.learner.merge(&other.learner)?;
     sum.schema.inputs = inputs;
+    // Gaps that one of them had concern the categories of the other too.
+    sum.learner.set_fills(sum.schema.fills())?;
     Ok(())
 }
 

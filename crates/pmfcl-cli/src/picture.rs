@@ -6,7 +6,7 @@ use anyhow::{Result, bail};
 use clap::Args;
 use pmfcl_file::{Access, Model, Store};
 use pmfcl_plot::{Theme, png};
-use pmfcl_report::{FrontPoint, Pair, Subject, page};
+use pmfcl_report::{Coded, FrontPoint, Pair, Subject, page};
 use pmfcl_terminal::{Table, answer, cut, ending_in, ending_of, maybe, note, short, write};
 use serde_json::{Value, json};
 
@@ -51,11 +51,15 @@ impl Report {
 
 /// The page of a model whose summaries are loaded.
 fn html(model: &Model, title: &str) -> Result<String> {
+    let (contrasts, words) = (model.contrasts(), model.coding_words());
+    let coding =
+        words.as_deref().map(|words| Coded { contrasts: contrasts.as_deref(), words });
     Ok(page(&Subject {
         title,
         learner: &model.learner,
         features: &model.features(),
         targets: model.outputs(),
+        coding,
     })?)
 }
 

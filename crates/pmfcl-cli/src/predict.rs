@@ -8,12 +8,13 @@ use clap::Args;
 use pmfcl::Rows;
 use pmfcl::report::inference::Covariance;
 use pmfcl_file::{Access, Model, Store};
-use pmfcl_ingest::IngestError;
+use pmfcl_ingest::{Gaps, IngestError};
 use pmfcl_read::{Column, Form, Missing, Wanted};
 use serde_json::json;
 
 use crate::predictions::{Columns, ENDINGS, Predicted, Sink};
-use crate::stream::{Part, stream};
+use crate::missing;
+use crate::stream::{Part, Streaming, stream};
 use pmfcl_terminal::{Reading, ending_in, expand, grouped, note, verbosity};
 
 /// Predict the rows of data files: one row out for each row in, in their order.
@@ -74,6 +75,8 @@ impl Predict {
             files.options.missing = Missing::Keep;
         }
         let covariance = self.covariance(&mut store, &mut model)?;
+        let gaps = missing::gaps(&model, &self.reading)?;
+        let filled = !matches!(gaps, Gaps::LeftOut);
         let columns = self.columns(&model, covariance.is_some())?;
         let mut sink = match &self.output {
             Some(path) => Sink::file(columns, path)?,
@@ -83,11 +86,14 @@ impl Predict {
         stream(
             &model,
             &files,
-            self.id.iter().map(|name| Wanted::new(name, Form::Text)).collect(),
-            &[],
-            self.unknown == Unknown::Zero,
+            Streaming {
+                extra: self.id.iter().map(|name| Wanted::new(name, Form::Text)).collect(),
+                unknown_as_zero: self.unknown == Unknown::Zero,
+                gaps: gaps.clone(),
+                ..Streaming::default()
+            },
             &|part| {
-                let predicted = self.predict(&model, covariance.as_ref(), &part)?;
+                let predicted = self.predict(&model, covariance.as_ref(), &part, filled)?;
                 Ok((part.source.label().to_owned(), part.batch.first_row, predicted))
             },
             |(file, first, predicted)| {
@@ -151,9 +157,10 @@ impl Predict {
         model: &Model,
         covariance: Option<&Covariance>,
         part: &Part<'_>,
+        filled: bool,
     ) -> Result<Predicted, IngestError> {
         let batch = part.batch;
-        let features = model.schema.columns.len();
+        let features = if filled { 0 } else { model.schema.columns.len() };
         let mut reasons: BTreeMap<usize, String> = BTreeMap::new();
         for gap in batch.gaps.iter().filter(|gap| (gap.column as usize) < features) {
             let name = &model.schema.columns[gap.column as usize].name;

@@ -8,6 +8,8 @@ use pmfcl_file::{Access, AuditEntry, Store, audit};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
+use crate::sign_key::{SignKey, fingerprint, is_signed};
+
 /// What a receipt states, in addition to numbers.
 const STATEMENT: &str = "The rows were removed from the summary of their task, the solution was made again without them, and \
                          the file was rewritten, free pages included.";
@@ -17,10 +19,16 @@ const STATEMENT: &str = "The rows were removed from the summary of their task, t
 pub(crate) struct Receipt(Value);
 
 impl Receipt {
-    /// The statement of an entry of the audit table, with the hashes of the file before and after.
-    pub(crate) fn new(model: &Path, entry: &AuditEntry, before: &str, after: &str) -> Self {
+    /// The statement of an entry of the audit table, with the hashes of the file before and after, signed.
+    pub(crate) fn new(
+        model: &Path,
+        entry: &AuditEntry,
+        before: &str,
+        after: &str,
+        key: &SignKey,
+    ) -> Self {
         let mut value = json!({
-            "receipt": 1,
+            "receipt": 2,
             "program": concat!("pmfcl ", env!("CARGO_PKG_VERSION")),
             "model": model.file_name().map(|name| name.to_string_lossy()),
             "time": entry.time,
@@ -31,9 +39,15 @@ impl Receipt {
             "file_before_sha256": before,
             "file_after_sha256": after,
             "statement": STATEMENT,
+            "public_key": key.public(),
         });
-        value["checksum"] = json!(checksum(&value));
+        value["signature"] = json!(key.sign(&signed_text(&value)));
         Self(value)
+    }
+
+    /// What people compare to know who signed it.
+    pub(crate) fn fingerprint(&self) -> String {
+        fingerprint(self.0["public_key"].as_str().unwrap_or_default())
     }
 
     /// As a file holds it.
@@ -47,22 +61,32 @@ impl Receipt {
             .with_context(|| format!("{}: the receipt cannot be read", path.display()))?;
         let value: Value = serde_json::from_str(&text)
             .with_context(|| format!("{}: not a receipt", path.display()))?;
-        if value["receipt"] != json!(1) {
+        if value["receipt"] == json!(1) {
+            bail!("{}: a receipt of an earlier version, which was not signed", path.display());
+        }
+        if value["receipt"] != json!(2) {
             bail!("{}: not a receipt of this version of pmfcl", path.display());
         }
         Ok(Self(value))
     }
 
-    /// Checks it against a model file; what was checked.
-    pub(crate) fn check(&self, path: &Path, model: &Path) -> Result<Vec<String>> {
+    /// Checks it against a model file, and that it was signed by a certain key where one is named; what was checked.
+    pub(crate) fn check(&self, path: &Path, model: &Path, by: Option<&str>) -> Result<Vec<String>> {
         let mut plain = self.0.clone();
-        let stated = plain.as_object_mut().and_then(|object| object.remove("checksum"));
+        let stated = plain.as_object_mut().and_then(|object| object.remove("signature"));
         let path = path.display();
-        if stated != Some(json!(checksum(&plain))) {
-            bail!(
-                "{path}: the receipt was changed since it was written: its checksum does not hold"
-            );
+        let public = self.0["public_key"].as_str().unwrap_or_default();
+        let signature = stated.as_ref().and_then(Value::as_str).unwrap_or_default();
+        if !is_signed(public, signature, &signed_text(&plain)) {
+            bail!("{path}: the receipt was changed since it was signed: its signature does not hold");
         }
+        let by_key = self.fingerprint();
+        let signer = match by {
+            Some(wanted) if wanted.eq_ignore_ascii_case(&by_key) => "the key that was named",
+            Some(wanted) => bail!("{path}: the receipt was signed by the key {by_key}, not {wanted}"),
+            None if SignKey::own().is_some_and(|own| own.public() == public) => "your key",
+            None => "a key that is not yours: compare it with what its owner says (--signed-by)",
+        };
         let content = self.0["content"].as_str().map(str::to_owned);
         let entries = audit(model)?;
         let same = |entry: &&AuditEntry| {
@@ -91,7 +115,7 @@ impl Receipt {
         let hash = file_hash(model)?;
         let unchanged = self.0["file_after_sha256"] == json!(hash);
         Ok(vec![
-            "the receipt is as it was written".to_owned(),
+            format!("the receipt is as it was signed by {by_key}, {signer}"),
             format!("its removal is in the audit table ({} in all)", entries.len()),
             "no task has the rows it names".to_owned(),
             if unchanged {
@@ -103,9 +127,10 @@ impl Receipt {
     }
 }
 
-/// SHA-256 of a statement without its checksum; keys of objects are sorted.
-fn checksum(value: &Value) -> String {
-    hex(&Sha256::digest(value.to_string().as_bytes()))
+/// What is signed of a statement without its signature: its JSON text without blanks, keys sorted, after a line that no
+/// other text has.
+fn signed_text(value: &Value) -> String {
+    format!("pmfcl receipt\n{value}")
 }
 
 /// SHA-256 of a file.
@@ -115,7 +140,7 @@ pub(crate) fn file_hash(path: &Path) -> Result<String> {
     Ok(hex(&Sha256::digest(bytes)))
 }
 
-fn hex(bytes: &[u8]) -> String {
+pub(crate) fn hex(bytes: &[u8]) -> String {
     let digits: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
     digits.concat()
 }

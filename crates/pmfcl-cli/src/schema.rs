@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::Args;
 use pmfcl_ingest::{ColumnRole, ColumnSelection, Role, TableSchema, describe_columns};
+use crate::missing;
 use pmfcl_terminal::{Reading, answer, cut, ending_in, ending_of, expand, note, wrapped, write};
 use serde_json::{Value, json};
 
@@ -47,7 +48,9 @@ impl Schema {
         let columns = describe_columns(&files, &selection)?;
         if let Some(path) = &self.output {
             let json = ending_of(path, ENDINGS) == Some(".json");
-            write(path, TableSchema::of(&columns, &files.options).to_text(json).as_bytes())?;
+            let mut schema = TableSchema::of(&columns, &files.options);
+            schema.missing = missing::asked(self.reading.missing());
+            write(path, schema.to_text(json).as_bytes())?;
             note(&format!("{} columns in {}", columns.len(), path.display()));
         }
         let mut words = format!("Columns of {}\n\n", files.paths[0].display());

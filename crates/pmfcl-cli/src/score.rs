@@ -11,7 +11,8 @@ use pmfcl_ingest::{Files, IngestError, class_name};
 use pmfcl_read::{Column, Form, Wanted};
 use serde_json::{Map, Value, json};
 
-use crate::stream::{Part, stream};
+use crate::missing;
+use crate::stream::{Part, Streaming, stream};
 use pmfcl_terminal::{Reading, Table, answer, cut, expand, grouped, short, task_name, wrapped};
 
 /// Score a model on data files: mse and r2, or accuracy, log-loss and calibration.
@@ -82,9 +83,13 @@ impl Score {
         stream(
             model,
             files,
-            extra,
-            labels,
-            false,
+            Streaming {
+                extra,
+                labels,
+                extra_needed: true,
+                gaps: missing::gaps(model, &self.reading)?,
+                ..Streaming::default()
+            },
             &|part| evaluated(model, &part, targets, by),
             |parts| {
                 for (task, evaluation) in parts {

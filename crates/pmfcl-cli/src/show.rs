@@ -222,11 +222,11 @@ fn fact(learner: &Learner, name: &str) -> Option<f64> {
 /// Intercepts and coefficients: one of each for every column of the parameters.
 fn parameters(model: &Model) -> (Vec<f64>, Vec<Vec<f64>>) {
     let learner = &model.learner;
-    let Ok(parameters) = learner.parameters() else { return (Vec::new(), Vec::new()) };
+    let Ok(theta) = model.coded_parameters() else { return (Vec::new(), Vec::new()) };
     let first = usize::from(learner.settings().intercept);
-    (0..parameters.theta.targets())
+    (0..theta.targets())
         .map(|k| {
-            let column = parameters.theta.column(k);
+            let column = theta.column(k);
             (if first == 1 { column[0] } else { 0.0 }, column[first..].to_vec())
         })
         .unzip()
@@ -253,6 +253,9 @@ fn coefficients(model: &Model) -> String {
     table.row(row("(intercept)", &|k| intercepts[k]));
     for (j, name) in model.features().iter().enumerate() {
         table.row(row(name, &|k| coefs[k][j]));
+    }
+    if let Some(words) = model.coding_words() {
+        wrapped(&words, 76).into_iter().for_each(|line| table.note(line));
     }
     if shown < names.len() {
         table.note(format!("{} more columns with --json", names.len() - shown));
@@ -294,6 +297,8 @@ pub(crate) fn document(model: &Model, tasks: &[TaskReport]) -> Value {
         "preference": preference,
         "samples": learner.samples(),
         "state_bytes": model.state_bytes(),
+        "coding": model.schema.coding.to_string(),
+        "missing": model.schema.missing.to_string(),
         "coef": coef,
         "intercept": intercept,
         "tasks": tasks.iter().map(task).collect::<Vec<_>>(),

@@ -4,7 +4,7 @@ use anyhow::{Result, bail};
 use pmfcl::Rows;
 use pmfcl_file::{ColumnNames, Model};
 use pmfcl_ingest::{
-    ColumnSelection, Encoder, Files, Flow, IngestError, check_columns, check_labels,
+    ColumnSelection, Encoder, Files, Flow, Gaps, IngestError, check_columns, check_labels,
 };
 use pmfcl_read::{Batch, Source, Wanted};
 use pmfcl_terminal::Progress;
@@ -24,15 +24,26 @@ impl Part<'_> {
     }
 }
 
-/// Runs every batch through `work` on several threads and gives the results to `take` in the order of the rows. The
-/// columns `labels` are compared with the classes of the model; a category it does not know is none of those it knows where
-/// `unknown_as_zero` is set, and an error otherwise.
+/// How rows reach a model.
+#[derive(Debug, Default)]
+pub(crate) struct Streaming<'a> {
+    /// Columns in addition to the features.
+    pub(crate) extra: Vec<Wanted>,
+    /// Columns that are compared with the classes of the model.
+    pub(crate) labels: &'a [String],
+    /// Whether a row that misses one of the extra columns is left out.
+    pub(crate) extra_needed: bool,
+    /// Whether a category the model does not know is none of those it knows; otherwise it is an error.
+    pub(crate) unknown_as_zero: bool,
+    /// What becomes of gaps in features.
+    pub(crate) gaps: Gaps,
+}
+
+/// Runs every batch through `work` on several threads and gives the results to `take` in the order of the rows.
 pub(crate) fn stream<T: Send>(
     model: &Model,
     files: &Files,
-    extra: Vec<Wanted>,
-    labels: &[String],
-    unknown_as_zero: bool,
+    how: Streaming<'_>,
     work: &(dyn Fn(Part<'_>) -> Result<T, IngestError> + Sync),
     mut take: impl FnMut(T) -> Result<()>,
 ) -> Result<()> {
@@ -40,7 +51,11 @@ pub(crate) fn stream<T: Send>(
         bail!("the model has no task yet; add one with `pmfcl learn`");
     }
     let files = &files.with_formats(&model.schema)?;
-    let encoder = Encoder::new(&model.schema, extra, false).with_unknown_as_zero(unknown_as_zero);
+    let Streaming { extra, labels, extra_needed, unknown_as_zero, gaps } = how;
+    let filled = !matches!(gaps, Gaps::LeftOut);
+    let encoder = Encoder::new(&model.schema, extra, false)
+        .with_unknown_as_zero(unknown_as_zero)
+        .with_gaps(gaps);
     let width = model.schema.inputs.len();
     let progress = Progress::over(files, "rows");
     let mut failed = None;
@@ -51,6 +66,13 @@ pub(crate) fn stream<T: Send>(
             Ok(encoder.wanted())
         },
         work: &|source, batch| {
+            let complete;
+            let batch = if extra_needed && filled && !batch.gaps.is_empty() {
+                complete = batch.complete_in(model.schema.columns.len()..batch.columns.len());
+                &complete
+            } else {
+                batch
+            };
             let encoded = encoder.categories(source, batch)?;
             let mut x = Vec::new();
             encoder.write(batch, &encoded, (0, batch.rows), &mut x);

@@ -18,6 +18,9 @@ pub(crate) struct Verify {
     /// Check a receipt of `pmfcl unlearn --receipt` against the file as well.
     #[arg(long, value_name = "FILE")]
     receipt: Option<PathBuf>,
+    /// Refuse a receipt that another key signed than the one with this fingerprint, as `unlearn --receipt` prints it.
+    #[arg(long, value_name = "FINGERPRINT", requires = "receipt")]
+    signed_by: Option<String>,
 }
 
 impl Verify {
@@ -28,7 +31,11 @@ impl Verify {
     pub(crate) fn run(&self) -> Result<()> {
         let mut found = self.check()?;
         if let Some(path) = &self.receipt {
-            found.checks.extend(Receipt::read(path)?.check(path, &self.model)?);
+            found.checks.extend(Receipt::read(path)?.check(
+                path,
+                &self.model,
+                self.signed_by.as_deref(),
+            )?);
         }
         let document = json!({
             "ok": true,

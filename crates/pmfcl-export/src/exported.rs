@@ -18,6 +18,11 @@ pub enum Input {
         /// The value.
         value: String,
     },
+    /// 1 where a column holds nothing (NaN, an empty text); its other inputs are then 0.
+    Missing {
+        /// The column.
+        column: String,
+    },
 }
 
 impl Input {
@@ -26,6 +31,7 @@ impl Input {
         match self {
             Self::Number(name) => name.clone(),
             Self::Category { column, value } => format!("{column}={value}"),
+            Self::Missing { column } => format!("{column} is missing"),
         }
     }
 }
@@ -45,6 +51,8 @@ pub struct Exported<'a> {
     pub parameters: Parameters,
     /// Names of the values that are predicted; a model of classes has none.
     pub targets: &'a [String],
+    /// The mean of every input over the rows learned, where gaps are filled with it; else empty.
+    pub means: Vec<f64>,
 }
 
 impl<'a> Exported<'a> {
@@ -63,7 +71,9 @@ impl<'a> Exported<'a> {
         let targets = if parameters.classes.is_empty() { targets } else { &[] };
         let design = learner.design().ok_or(pmfcl::Error::NotLearned)?;
         let loss = learner.problem().to_string();
-        let exported = Self { name, loss, inputs, design, parameters, targets };
+        let means =
+            if design.fills().is_empty() { Vec::new() } else { learner.input_means()? };
+        let exported = Self { name, loss, inputs, design, parameters, targets, means };
         exported.check()?;
         Ok(exported)
     }
@@ -81,6 +91,9 @@ impl<'a> Exported<'a> {
             return Err(ExportError::Clipped { model: self.name.to_owned() });
         }
         count("inputs", self.design.inputs(), self.inputs.len())?;
+        if !self.design.fills().is_empty() {
+            count("means", self.design.inputs(), self.means.len())?;
+        }
         count("columns, the intercept included,", self.design.width(), theta.width())?;
         match response {
             Response::Values(Link::Identity | Link::Exp) => {

@@ -18,7 +18,7 @@ const VERSION: u32 = 2;
 /// | --- | --- |
 /// | `format`, `version`, `producer` | `pmfcl-model`, 2, and the version of pmfcl |
 /// | `name`, `loss`, `basis` | the model's name; loss and basis with their parameters, such as `huber:1.5` and `poly:2` |
-/// | `inputs` | in order, `{"number": column}` or `{"column": …, "value": …}` for 1 where a text column holds a value |
+/// | `inputs` | in order, `{"number": column}`, `{"column": …, "value": …}` for 1 where a text column holds a value, or `{"missing": column}` for 1 where a column holds nothing and its other inputs are 0 |
 /// | `features` | names of the columns of the basis |
 /// | `targets`, `link` | names of the values; `identity`, or `exp` where a value is the exponential of its linear predictor |
 /// | or `classes`, `absent`, `probabilities` | their names; those without rows, which score −∞; the rule, `clip` or `softmax`, and its temperature |
@@ -69,6 +69,7 @@ pub(crate) fn inputs(inputs: &[Input]) -> String {
         Input::Category { column, value } => {
             Object::default().with("column", column.as_str()).with("value", value.as_str()).text()
         }
+        Input::Missing { column } => Object::default().with("missing", column.as_str()).text(),
     }))
 }
 

@@ -58,7 +58,7 @@ pub use model_file::ModelFile;
 pub use read::{TaskRow, assemble};
 pub use register::Register;
 pub use save::Replace;
-pub use schema::{Column, ColumnKind, Input, Others, Schema};
+pub use schema::{Coding, Column, ColumnKind, Input, MissingValues, Others, Schema};
 pub use store::{Access, Result, Store};
 pub use verify::{Verified, verify};
 pub use version::{Changes, Version};

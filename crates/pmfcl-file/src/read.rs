@@ -140,7 +140,8 @@ impl Contents {
             self.check_size(&settings, schema.inputs.len())?;
             let map = Map::thaw(&settings.basis, schema.inputs.len(), &frozen)
                 .map_err(|e| e.to_string())?;
-            Some(Design::new(map, settings.intercept).with_clip(settings.clip))
+            let design = Design::new(map, settings.intercept).with_clip(settings.clip);
+            Some(design.with_fills(schema.fills()).map_err(|e| e.to_string())?)
         } else {
             None
         };

@@ -2,8 +2,10 @@
 //!
 //! A number, a date and a boolean are one input each; a block (a list of numbers of fixed length in every
 //! row) one for each of its places; a text column one for each category seen so far, 1 where the row has it.
-//! Categories seen later become inputs at the end, so earlier inputs never move.
+//! Categories seen later become inputs at the end, so earlier inputs never move. Where missing values are allowed, the column that
+//! misses one gets an input that is 1 in such rows, from the first of them on.
 
+use pmfcl::basis::Fill;
 use serde::{Deserialize, Serialize};
 
 /// What a column holds.
@@ -56,15 +58,130 @@ pub enum Input {
         /// The category.
         value: String,
     },
+    /// 1 where a column misses its value, all of whose other inputs are then 0.
+    Missing {
+        /// The column, counted from 0.
+        column: usize,
+    },
+}
+
+/// What becomes of a value of a feature that a row misses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum MissingValues {
+    /// Such rows are an error, or left out.
+    #[default]
+    Refused,
+    /// The mean of the column over all rows learned, of a category its share.
+    Mean,
+    /// A coefficient of its own.
+    Indicator,
+}
+
+impl MissingValues {
+    /// Whether rows that miss a value are learned.
+    pub fn are_learned(self) -> bool {
+        self != Self::Refused
+    }
+
+    fn are_refused(&self) -> bool {
+        *self == Self::Refused
+    }
+}
+
+impl std::fmt::Display for MissingValues {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Refused => "error",
+            Self::Mean => "mean",
+            Self::Indicator => "indicator",
+        })
+    }
+}
+
+impl std::str::FromStr for MissingValues {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "error" => Ok(Self::Refused),
+            "mean" => Ok(Self::Mean),
+            "indicator" => Ok(Self::Indicator),
+            other => Err(format!("'{other}' is none of error, mean, indicator")),
+        }
+    }
+}
+
+/// What coefficients of categories are relative to. Inputs are the same in all codings, and so are predictions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Coding {
+    /// Nothing: each category has the coefficient of its input, and a constant may move between them and the intercept.
+    #[default]
+    Onehot,
+    /// The first category of the column, which is part of the intercept.
+    Reference,
+    /// The mean of all categories of the column, which is part of the intercept: coefficients sum to zero.
+    Sum,
+}
+
+impl Coding {
+    fn is_onehot(&self) -> bool {
+        *self == Self::Onehot
+    }
+}
+
+impl std::fmt::Display for Coding {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Onehot => "onehot",
+            Self::Reference => "reference",
+            Self::Sum => "sum",
+        })
+    }
+}
+
+impl std::str::FromStr for Coding {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "onehot" => Ok(Self::Onehot),
+            "reference" => Ok(Self::Reference),
+            "sum" => Ok(Self::Sum),
+            other => Err(format!("'{other}' is none of onehot, reference, sum")),
+        }
+    }
 }
 
 impl Input {
     /// The column it comes from.
     pub fn column(&self) -> usize {
         match self {
-            Self::Value { column } | Self::Part { column, .. } | Self::Category { column, .. } => {
-                *column
-            }
+            Self::Value { column }
+            | Self::Part { column, .. }
+            | Self::Category { column, .. }
+            | Self::Missing { column } => *column,
+        }
+    }
+
+    /// How pieces of a table call an input that the model does not have yet: a category, or the gaps of a column.
+    pub fn key(&self) -> String {
+        match self {
+            Self::Category { column, value } => format!("{column}:{value}"),
+            Self::Missing { column } => format!("{column}?"),
+            Self::Value { column } | Self::Part { column, .. } => column.to_string(),
+        }
+    }
+
+    /// The input of a key, where it is one of a new input.
+    pub fn of_key(key: &str) -> Option<Self> {
+        let end = key.find(|c: char| !c.is_ascii_digit())?;
+        let column = key[..end].parse().ok()?;
+        match key[end..].split_at_checked(1)? {
+            (":", value) => Some(Self::Category { column, value: value.to_owned() }),
+            ("?", "") => Some(Self::Missing { column }),
+            _ => None,
         }
     }
 }
@@ -82,6 +199,12 @@ pub struct Schema {
     /// Columns that tables may have in addition to these.
     #[serde(default)]
     pub others: Others,
+    /// What becomes of values that rows miss.
+    #[serde(default, skip_serializing_if = "MissingValues::are_refused")]
+    pub missing: MissingValues,
+    /// What coefficients of categories are relative to.
+    #[serde(default, skip_serializing_if = "Coding::is_onehot")]
+    pub coding: Coding,
 }
 
 /// Columns that are no features and no targets.
@@ -113,7 +236,8 @@ impl Schema {
                 ColumnKind::Text => {}
             }
         }
-        Self { columns, inputs, targets, others: Others::default() }
+        let (missing, coding) = (MissingValues::default(), Coding::default());
+        Self { columns, inputs, targets, others: Others::default(), missing, coding }
     }
 
     /// A schema of plain numbers.
@@ -123,7 +247,7 @@ impl Schema {
         Self::new(features.iter().map(column).collect(), targets.to_vec())
     }
 
-    /// Names of the inputs: `age`, `pixels[3]`, `colour=red`.
+    /// Names of the inputs: `age`, `pixels[3]`, `colour=red`, `age is missing`.
     pub fn features(&self) -> Vec<String> {
         self.inputs
             .iter()
@@ -133,6 +257,7 @@ impl Schema {
                     Input::Value { .. } => name.clone(),
                     Input::Part { place, .. } => format!("{name}[{place}]"),
                     Input::Category { value, .. } => format!("{name}={value}"),
+                    Input::Missing { .. } => format!("{name} is missing"),
                 }
             })
             .collect()
@@ -149,6 +274,29 @@ impl Schema {
             Input::Category { column: c, value } if *c == column => Some((value.as_str(), i)),
             _ => None,
         })
+    }
+
+    /// The input that is 1 where a column misses its value, where one did.
+    pub fn missing_input(&self, column: usize) -> Option<usize> {
+        self.inputs.iter().position(|input| *input == Input::Missing { column })
+    }
+
+    /// The inputs whose gaps are filled with their means, and the inputs that say where.
+    pub fn fills(&self) -> Vec<Fill> {
+        if self.missing == MissingValues::Mean { self.gaps() } else { Vec::new() }
+    }
+
+    /// The inputs that have had gaps, and the inputs that say where.
+    pub fn gaps(&self) -> Vec<Fill> {
+        let mut fills = Vec::new();
+        for (indicator, input) in self.inputs.iter().enumerate() {
+            let Input::Missing { column } = input else { continue };
+            let own = self.inputs.iter().enumerate().filter(|(_, other)| {
+                other.column() == *column && !matches!(other, Input::Missing { .. })
+            });
+            fills.extend(own.map(|(value, _)| Fill { value, indicator }));
+        }
+        fills
     }
 
     /// Whether any column holds categories.
@@ -174,6 +322,9 @@ impl Schema {
             let fits = match (input, column.kind) {
                 (Input::Value { .. }, ColumnKind::Number | ColumnKind::Date)
                 | (Input::Category { .. }, ColumnKind::Text) => true,
+                (Input::Missing { .. }, kind) => {
+                    self.missing.are_learned() && !matches!(kind, ColumnKind::Block(_))
+                }
                 (Input::Part { place, .. }, ColumnKind::Block(width)) => *place < width,
                 _ => false,
             };
@@ -206,6 +357,19 @@ mod tests {
         schema.check().unwrap();
         let text = serde_json::to_string(&schema).unwrap();
         assert_eq!(serde_json::from_str::<Schema>(&text).unwrap(), schema);
+        // Gaps have inputs where they are allowed, and share those of a column of categories.
+        schema.inputs.push(Input::Missing { column: 1 });
+        assert!(schema.check().is_err());
+        schema.missing = MissingValues::Mean;
+        schema.inputs.push(Input::Category { column: 1, value: "blue".to_owned() });
+        schema.check().unwrap();
+        assert_eq!(schema.features()[4..], ["colour is missing", "colour=blue"]);
+        let fill = |value| Fill { value, indicator: 4 };
+        assert_eq!(schema.fills(), [fill(3), fill(5)]);
+        let text = serde_json::to_string(&schema).unwrap();
+        assert_eq!(serde_json::from_str::<Schema>(&text).unwrap(), schema);
+        schema.missing = MissingValues::Indicator;
+        assert_eq!(schema.fills(), []);
         schema.inputs.push(Input::Part { column: 2, place: 2 });
         assert!(schema.check().is_err());
     }

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use pmfcl::basis::Fill;
 use pmfcl_file::{ColumnKind, Input, Schema};
 use pmfcl_read::{Batch, Column, Field, Form, Kind, Source, Wanted};
 
@@ -20,6 +21,24 @@ pub struct Encoder<'a> {
     open: bool,
     /// Whether such a category is none of those known, where it is not accepted.
     zero: bool,
+    /// The inputs of each column.
+    inputs_of: Vec<Vec<usize>>,
+    /// The input of the gaps of each column, where it has one.
+    indicators: Vec<Option<usize>>,
+    /// What becomes of gaps.
+    gaps: Gaps,
+}
+
+/// What becomes of gaps in features.
+#[derive(Debug, Clone, Default)]
+pub enum Gaps {
+    /// The caller leaves their rows out.
+    #[default]
+    LeftOut,
+    /// They are inputs of their own, as the schema says.
+    Learned,
+    /// The same; a column that had none in the rows learned gets these means of the inputs, where they are known.
+    Filled(Option<Vec<f64>>),
 }
 
 /// The input of a category that is none.
@@ -30,11 +49,30 @@ const NONE: usize = usize::MAX;
 pub struct Encoded {
     /// Inputs of a row, those of new categories included.
     pub width: usize,
-    /// Categories the schema does not have: column and value, in order of appearance. Their inputs follow those of
-    /// the schema.
-    pub new: Vec<(usize, String)>,
+    /// Inputs the schema does not have, in order of appearance: categories, and gaps of columns that had none. They follow those
+    /// of the schema.
+    pub new: Vec<Input>,
     /// For each text column of the encoder, the input of each code of the batch.
     inputs: Vec<(usize, Vec<usize>)>,
+    /// For each column, the input of its gaps; `None` where means are put in.
+    indicators: Vec<Option<usize>>,
+}
+
+impl Encoded {
+    /// The inputs that have gaps, and the inputs that say where, those the schema does not have included.
+    pub(crate) fn gaps(&self, schema: &Schema) -> Vec<Fill> {
+        if self.indicators.iter().all(Option::is_none) {
+            return Vec::new();
+        }
+        let inputs = schema.inputs.iter().chain(&self.new).cloned().collect();
+        Schema { inputs, ..schema.clone() }.gaps()
+    }
+
+    /// Names of the inputs the schema does not have.
+    pub(crate) fn new_names(&self, schema: &Schema) -> Vec<String> {
+        let with = Schema { inputs: self.new.clone(), ..schema.clone() };
+        with.features()
+    }
 }
 
 impl<'a> Encoder<'a> {
@@ -47,7 +85,7 @@ impl<'a> Encoder<'a> {
                 Input::Value { column } | Input::Part { column, place: 0 } => {
                     places.push((*column, i));
                 }
-                Input::Part { .. } | Input::Category { .. } => {}
+                Input::Part { .. } | Input::Category { .. } | Input::Missing { .. } => {}
             }
         }
         for (at, column) in schema.columns.iter().enumerate() {
@@ -56,7 +94,20 @@ impl<'a> Encoder<'a> {
                 texts.push((at, schema.categories(at).collect(), numbers));
             }
         }
-        Self { schema, extra, places, texts, open, zero: false }
+        let indicators = (0..schema.columns.len()).map(|at| schema.missing_input(at)).collect();
+        let mut inputs_of = vec![Vec::new(); schema.columns.len()];
+        for (at, input) in schema.inputs.iter().enumerate() {
+            inputs_of[input.column()].push(at);
+        }
+        let gaps = if schema.missing.are_learned() { Gaps::Learned } else { Gaps::LeftOut };
+        Self { schema, extra, places, texts, open, zero: false, inputs_of, indicators, gaps }
+    }
+
+    /// The same, where gaps become something else than the schema says.
+    #[must_use]
+    pub fn with_gaps(mut self, gaps: Gaps) -> Self {
+        self.gaps = gaps;
+        self
     }
 
     /// The same, where a category that the schema does not have is 0 in all inputs of its column.
@@ -84,13 +135,13 @@ impl<'a> Encoder<'a> {
         &batch.columns[self.schema.columns.len() + i]
     }
 
-    /// Gives every category of the batch its input.
+    /// Gives every category of the batch, and its gaps, their inputs.
     ///
     /// # Errors
-    /// When a category is new and the encoder is closed.
+    /// When a category is new and the encoder is closed, or a gap can be nothing.
     pub fn categories(&self, source: &Source, batch: &Batch) -> Result<Encoded> {
         let d = self.schema.inputs.len();
-        let mut new: Vec<(usize, String)> = Vec::new();
+        let mut new: Vec<Input> = Vec::new();
         let mut inputs = Vec::with_capacity(self.texts.len());
         for (column, known, numbers) in &self.texts {
             let Column::Texts(texts) = &batch.columns[*column] else { continue };
@@ -105,10 +156,10 @@ impl<'a> Encoder<'a> {
                     None if name.is_empty() && !batch.gaps.is_empty() => NONE,
                     None if self.zero && !self.open => NONE,
                     None if self.open => {
-                        let pair = (*column, name);
-                        let at = new.iter().position(|p| *p == pair).unwrap_or(new.len());
+                        let input = Input::Category { column: *column, value: name };
+                        let at = new.iter().position(|p| *p == input).unwrap_or(new.len());
                         if at == new.len() {
-                            new.push(pair);
+                            new.push(input);
                         }
                         d + at
                     }
@@ -127,7 +178,45 @@ impl<'a> Encoder<'a> {
             }
             inputs.push((*column, list));
         }
-        Ok(Encoded { width: d + new.len(), new, inputs })
+        let mut indicators = self.indicators.clone();
+        if !matches!(self.gaps, Gaps::LeftOut) {
+            for gap in &batch.gaps {
+                let column = gap.column as usize;
+                let Some(None) = indicators.get(column) else { continue };
+                if self.check_gap(source, batch, gap.row as usize, column)? {
+                    continue;
+                }
+                indicators[column] = Some(d + new.len());
+                new.push(Input::Missing { column });
+            }
+        }
+        Ok(Encoded { width: d + new.len(), new, inputs, indicators })
+    }
+
+    /// Whether a gap of a column that had none is filled with means; else it is an input of its own.
+    ///
+    /// # Errors
+    /// When it can be neither.
+    fn check_gap(&self, source: &Source, batch: &Batch, row: usize, column: usize) -> Result<bool> {
+        let own = &self.schema.columns[column];
+        let refused = |why: &str| IngestError::Column {
+            file: source.label().to_owned(),
+            what: format!(
+                "row {}, column '{}' is missing: {why}; drop the row with --missing drop",
+                batch.file_row(row) + 1,
+                own.name
+            ),
+        };
+        if matches!(own.kind, ColumnKind::Block(_)) {
+            return Err(refused("a block of numbers has no mean and no indicator"));
+        }
+        match &self.gaps {
+            Gaps::Filled(Some(_)) => Ok(true),
+            _ if self.open => Ok(false),
+            _ => Err(refused(
+                "no row that was learned missed it, and this model does not know the means of its columns",
+            )),
+        }
     }
 
     /// Writes rows `from .. to` of a batch into `out`, `encoded.width` numbers each.
@@ -139,8 +228,9 @@ impl<'a> Encoder<'a> {
         out: &mut Vec<f64>,
     ) {
         let w = encoded.width;
-        if !self.texts.is_empty() {
-            // Categories a row does not have are zero; numbers are all overwritten.
+        let gaps = !batch.gaps.is_empty() && !matches!(self.gaps, Gaps::LeftOut);
+        if !self.texts.is_empty() || gaps || self.indicators.iter().any(Option::is_some) {
+            // Categories a row does not have are zero, and so are indicators; numbers are all overwritten.
             out.clear();
         }
         out.resize((to - from) * w, 0.0);
@@ -152,6 +242,38 @@ impl<'a> Encoder<'a> {
                 if let Some(cell) = row.get_mut(inputs[*code as usize]) {
                     *cell = 1.0;
                 }
+            }
+        }
+        if gaps {
+            self.write_gaps(batch, encoded, (from, to), out);
+        }
+    }
+
+    /// Writes what stands for the gaps of rows `from .. to`.
+    fn write_gaps(
+        &self,
+        batch: &Batch,
+        encoded: &Encoded,
+        (from, to): (usize, usize),
+        out: &mut [f64],
+    ) {
+        // Gaps stand in the order of their rows.
+        let first = batch.gaps.partition_point(|gap| (gap.row as usize) < from);
+        for gap in batch.gaps[first..].iter().take_while(|gap| (gap.row as usize) < to) {
+            let (row, column) = (gap.row as usize, gap.column as usize);
+            if column >= self.schema.columns.len() {
+                continue;
+            }
+            let cells = &mut out[(row - from) * encoded.width..][..encoded.width];
+            let indicator = encoded.indicators[column];
+            for &at in &self.inputs_of[column] {
+                cells[at] = match &self.gaps {
+                    Gaps::Filled(Some(means)) if indicator.is_none() => means[at],
+                    _ => 0.0,
+                };
+            }
+            if let Some(at) = indicator {
+                cells[at] = 1.0;
             }
         }
     }

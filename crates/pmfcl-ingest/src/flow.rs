@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, mpsc};
 
 use pmfcl_file::Schema;
-use pmfcl_read::{Batch, Options, Piece, Scan, Source, Wanted};
+use pmfcl_read::{Batch, Missing, Options, Piece, Scan, Source, Wanted};
 
 use crate::{IngestError, Result};
 
@@ -62,12 +62,16 @@ impl Files {
         Ok(Source::open(&self.paths[0], &self.options)?)
     }
 
-    /// The same files, with dates read as the columns of a model say.
+    /// The same files, with dates read as the columns of a model say, and rows that miss a value kept where it learns them and
+    /// nothing else was said.
     ///
     /// # Errors
     /// When a column has a format that is none.
     pub fn with_formats(&self, schema: &Schema) -> Result<Self> {
         let mut files = self.clone();
+        if files.options.missing == Missing::Unstated && schema.missing.are_learned() {
+            files.options.missing = Missing::Keep;
+        }
         for column in &schema.columns {
             let Some(format) = &column.format else { continue };
             let format = format.parse().map_err(|what| IngestError::Column {

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use pmfcl_read::{Column, Form, Wanted};
+use pmfcl_read::{Column, Form, Missing, Wanted};
 
 use crate::columns::{ColumnSelection, check_columns, choose_columns};
 use crate::encode::{Encoder, class_name};
@@ -71,6 +71,13 @@ pub fn gather(
     classes: bool,
     progress: &(dyn Fn(Step) + Sync),
 ) -> Result<Gathered> {
+    if files.options.missing == Missing::Keep {
+        return Err(IngestError::Column {
+            file: files.paths[0].display().to_string(),
+            what: "--missing mean and indicator are for models that `pmfcl learn` makes; use drop"
+                .to_owned(),
+        });
+    }
     let chosen = choose_columns(&files.first()?, selection)?;
     let (mut schema, classes) = (chosen.schema, classes || chosen.text_target);
     let index = chosen.index;

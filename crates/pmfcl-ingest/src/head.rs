@@ -56,7 +56,8 @@ pub(crate) fn learn_categories(files: &Files, schema: &mut Schema, extra: &[Want
     };
     files.run(&flow, |(file, columns)| {
         for (((known, order), values), name) in seen.iter_mut().zip(columns).zip(&names) {
-            for value in values {
+            // A gap is no category.
+            for value in values.into_iter().filter(|value: &String| !value.is_empty()) {
                 if known.insert(value.clone()) {
                     order.push(value);
                 }

@@ -26,7 +26,7 @@ mod spill;
 mod tasks;
 
 pub use columns::{ChosenColumns, ColumnSelection, check_columns, check_labels, choose_columns};
-pub use encode::{Encoded, Encoder, class_name};
+pub use encode::{Encoded, Encoder, Gaps, class_name};
 pub use error::IngestError;
 pub use flow::{Files, Flow, Step};
 pub use gather::{Gathered, GatheredTargets, Words, gather};

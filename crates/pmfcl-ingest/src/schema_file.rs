@@ -15,6 +15,7 @@
 
 use std::path::Path;
 
+use pmfcl_file::{Coding, MissingValues};
 use pmfcl_read::{Options, Source};
 use serde_json::{Map, Value};
 
@@ -33,6 +34,10 @@ pub struct TableSchema {
     pub thousands: Option<char>,
     /// Words for a missing value.
     pub na: Vec<String>,
+    /// What becomes of missing values, where it is said.
+    pub missing: Option<MissingValues>,
+    /// What coefficients of categories are relative to, where it is said.
+    pub coding: Option<Coding>,
 }
 
 impl TableSchema {
@@ -43,6 +48,8 @@ impl TableSchema {
             decimal: (options.decimal != b'.').then(|| options.decimal.into()),
             thousands: options.thousands,
             na: options.na.clone(),
+            missing: None,
+            coding: None,
         }
     }
 
@@ -88,6 +95,14 @@ impl TableSchema {
                     let words = words.iter().map(|w| w.as_str().map(str::to_owned));
                     schema.na = words.collect::<Option<_>>().ok_or("na must be a list of words")?;
                 }
+                "missing" => {
+                    let said = value.as_str().unwrap_or_default().parse();
+                    schema.missing = Some(said.map_err(|what| format!("missing: {what}"))?);
+                }
+                "coding" => {
+                    let said = value.as_str().unwrap_or_default().parse();
+                    schema.coding = Some(said.map_err(|what| format!("coding: {what}"))?);
+                }
                 "columns" => {
                     let columns = value.as_object().ok_or("columns must be a table")?;
                     for (column, role) in columns {
@@ -97,7 +112,9 @@ impl TableSchema {
                     }
                 }
                 other => {
-                    return Err(format!("'{other}' is none of columns, decimal, thousands, na"));
+                    return Err(format!(
+                        "'{other}' is none of columns, decimal, thousands, na, missing, coding"
+                    ));
                 }
             }
         }
@@ -112,11 +129,15 @@ impl TableSchema {
         let text = |text: &str| Value::from(text).to_string();
         let mark = |mark: Option<char>| mark.map(|mark| text(&mark.to_string()));
         let na = (!self.na.is_empty()).then(|| Value::from(self.na.clone()).to_string());
+        let settings = [
+            ("decimal", mark(self.decimal)),
+            ("thousands", mark(self.thousands)),
+            ("na", na),
+            ("missing", self.missing.map(|missing| text(&missing.to_string()))),
+            ("coding", self.coding.map(|coding| text(&coding.to_string()))),
+        ];
         let settings: Vec<(&str, String)> =
-            [("decimal", mark(self.decimal)), ("thousands", mark(self.thousands)), ("na", na)]
-                .into_iter()
-                .filter_map(|(name, value)| Some((name, value?)))
-                .collect();
+            settings.into_iter().filter_map(|(name, value)| Some((name, value?))).collect();
         let columns = self.columns.iter().map(|(name, role)| (text(name), text(&role.to_string())));
         if json {
             let settings: Vec<String> =
@@ -295,6 +316,8 @@ mod tests {
             decimal: Some(','),
             thousands: Some('\''),
             na: vec!["-".to_owned(), "n/k".to_owned()],
+            missing: Some(MissingValues::Indicator),
+            coding: Some(Coding::Sum),
         };
         for json in [false, true] {
             let text = schema.to_text(json);
@@ -326,6 +349,7 @@ mod tests {
             ("[columns]\na = \"nummer\"", "column 'a': 'nummer' is none of"),
             ("decimal = \";\"\n[columns]\na = \"number\"", "decimal is \";\""),
             ("comma = \",\"\n[columns]\na = \"number\"", "'comma' is none of"),
+            ("missing = \"median\"\n[columns]\na = \"number\"", "'median' is none of error, mean"),
             ("na = []", "no [columns]"),
             ("[columns]\na = \"date:%d\"", "needs a year"),
         ] {

@@ -9,12 +9,13 @@
 
 use std::collections::{HashMap, VecDeque};
 
+use pmfcl::basis::Fill;
 use pmfcl::problem::{Content, ContentKeys, Draft, Partial, Passes, TaskContext, Worker};
 use pmfcl::report::check::{Check, Effort, NewTask, Reference, RowFindings};
 use pmfcl::summary::Counter;
 use pmfcl::{Basis, Design, Learner, Rows, Settings, Targets, TaskRows, TaskSummary};
 use pmfcl_file::{ColumnNames, Input, Model, Schema};
-use pmfcl_read::{Batch, Column, Form, Source, Wanted};
+use pmfcl_read::{Batch, Column, Form, Missing, Source, Wanted};
 
 use crate::columns::{ColumnSelection, check_columns, check_labels, with_new_columns};
 use crate::encode::{Encoded, Encoder, class_name};
@@ -134,6 +135,7 @@ impl NamedTask {
             dropped: self.seen.dropped,
             inputs: &self.schema.features(),
             targets: &self.schema.targets,
+            gaps: &self.schema.gaps(),
         };
         Ok(Some(Check::of(&model.learner, &task, effort)?))
     }
@@ -338,6 +340,7 @@ impl Ingest {
             return Err(pmfcl::Error::NotLearned.into());
         };
         let design = base.with_inputs(schema.inputs.len().saturating_sub(base.inputs()))?;
+        let design = design.with_fills(schema.fills())?;
         let classes = self.classes_to_fix(model, &rows);
         let mut draft = match &classes {
             Some(names) => {
@@ -440,32 +443,22 @@ impl Passes for NoMore {
     }
 }
 
-/// The key of a category: its column and its value.
-fn key_of((column, value): &(usize, String)) -> String {
-    format!("{column}:{value}")
-}
-
-/// Column and value of a key.
-fn of_key(key: &str) -> Option<(usize, &str)> {
-    let (column, value) = key.split_once(':')?;
-    Some((column.parse().ok()?, value))
-}
-
 /// The input of a key.
 fn input_of(schema: &Schema, key: &str) -> Option<usize> {
-    let (column, value) = of_key(key)?;
-    schema.categories(column).find(|(v, _)| *v == value).map(|(_, i)| i)
+    let wanted = Input::of_key(key)?;
+    schema.inputs.iter().position(|input| *input == wanted)
 }
 
-/// Adds the category of a key to a schema that does not have it.
+/// Adds the input of a key to a schema that does not have it.
 fn add_input(schema: &mut Schema, key: &str) -> Result<()> {
     if input_of(schema, key).is_some() {
         return Ok(());
     }
-    if let Some((column, value)) = of_key(key) {
+    if let Some(input) = Input::of_key(key) {
+        let column = input.column();
         let count = schema.categories(column).count() + 1;
         check_count("the files", &schema.columns[column].name, count)?;
-        schema.inputs.push(Input::Category { column, value: value.to_owned() });
+        schema.inputs.push(input);
     }
     Ok(())
 }
@@ -527,6 +520,7 @@ impl Recipe<'_> {
     /// Reads all files and gives the tasks in order of appearance.
     fn run(&self, extra: Vec<Wanted>) -> Result<(Vec<TaskFound>, Read)> {
         let (schema, selection) = (self.schema, self.learning.selection);
+        let files = self.learning.files;
         let encoder = Encoder::new(schema, extra, self.design.map().is_identity());
         let classes = self.learner.problem().predicts_classes();
         let flow = Flow {
@@ -538,6 +532,14 @@ impl Recipe<'_> {
                 Ok(encoder.wanted())
             },
             work: &|source, batch| {
+                // A row may miss features where that is learned, and never its target or its task.
+                let complete;
+                let batch = if batch.gaps.is_empty() || files.options.missing != Missing::Keep {
+                    batch
+                } else {
+                    complete = batch.complete_in(schema.columns.len()..batch.columns.len());
+                    &complete
+                };
                 let parts = self.parts(&encoder, source, batch)?;
                 Ok((parts, Read { rows: batch.rows as u64, dropped: batch.dropped }))
             },
@@ -614,16 +616,25 @@ impl Recipe<'_> {
         if !whole {
             encoder.write(batch, &encoded, (0, batch.rows), &mut all);
         }
-        let column = |at: &usize| &self.schema.columns[*at].name;
-        let new = encoded.new.iter().map(|(at, value)| format!("{}={value}", column(at)));
-        let known = self.schema.features();
-        let keys = ContentKeys::new(known.into_iter().chain(new), &self.schema.targets);
+        let known = self.schema.features().into_iter();
+        let all_names = known.chain(encoded.new_names(self.schema));
+        let keys = ContentKeys::new(all_names, &self.schema.targets);
+        let gaps = encoded.gaps(self.schema);
         let mut parts = Vec::with_capacity(names.len());
         for (name, rows) in names.into_iter().zip(&groups) {
             if rows.is_empty() {
                 continue;
             }
-            let group = Group { source, batch, encoder, encoded: &encoded, rows, whole, all: &all };
+            let group = Group {
+                source,
+                batch,
+                encoder,
+                encoded: &encoded,
+                gaps: &gaps,
+                rows,
+                whole,
+                all: &all,
+            };
             let mut seen = Seen::default();
             let rows = if self.keep_rows {
                 self.kept(&group, &targets, &keys, &mut seen)?
@@ -662,7 +673,7 @@ impl Recipe<'_> {
             file: group.source.label().to_owned(),
             file_rows,
             width: group.encoded.width,
-            new: group.encoded.new.iter().map(key_of).collect(),
+            new: group.encoded.new.iter().map(Input::key).collect(),
             y,
             len: group.rows.len(),
         };
@@ -682,7 +693,7 @@ impl Recipe<'_> {
         seen.content.add(keys, &rows);
         if let Some(reference) = self.learning.reference {
             let place = |i: usize| group.batch.file_row(group.rows[from + i]);
-            seen.findings.merge(reference.look(self.learner, &rows, place));
+            seen.findings.merge(reference.look(self.learner, &rows, group.gaps, place));
         }
         Ok(())
     }
@@ -703,7 +714,7 @@ impl Recipe<'_> {
             design: &design,
             outputs: self.learner.outputs(),
         };
-        let new_inputs: Vec<String> = group.encoded.new.iter().map(key_of).collect();
+        let new_inputs: Vec<String> = group.encoded.new.iter().map(Input::key).collect();
         let mut worker = Worker::new(context, &self.learner.problem().first_pass())?;
         worker.name_new_inputs(&new_inputs);
         // A block at a time, so that rows are still in the cache when they are summarized.
@@ -746,6 +757,8 @@ struct Group<'a> {
     batch: &'a Batch,
     encoder: &'a Encoder<'a>,
     encoded: &'a Encoded,
+    /// The inputs that have gaps, and the inputs that say where.
+    gaps: &'a [Fill],
     rows: &'a [usize],
     /// Whether these are all rows of the batch.
     whole: bool,
@@ -770,8 +783,7 @@ impl Group<'_> {
     /// An error of the learner about a row of the group, with its place in the file and its column by name.
     fn error(&self, error: &pmfcl::Error, recipe: &Recipe<'_>) -> IngestError {
         let row = |row: u64| self.batch.file_row(self.rows[row as usize]);
-        let column = |at: &usize| &recipe.schema.columns[*at].name;
-        let new = self.encoded.new.iter().map(|(at, value)| format!("{}={value}", column(at)));
+        let new = self.encoded.new_names(recipe.schema);
         IngestError::in_rows(self.source.label(), row, error, &recipe.names().and_inputs(new))
     }
 }
@@ -858,8 +870,12 @@ pub fn summarize_again(
         ),
     };
     let Some(task) = ingest.next(model)? else { return Err(no_rows(files, Read::default())) };
-    if let Some(Input::Category { value, .. }) = task.schema.inputs.get(model.schema.inputs.len()) {
-        return Err(unknown("category", value));
+    match task.schema.inputs.get(model.schema.inputs.len()) {
+        Some(Input::Category { value, .. }) => return Err(unknown("category", value)),
+        Some(Input::Missing { column }) => {
+            return Err(unknown("gap in column", &model.schema.columns[*column].name));
+        }
+        _ => {}
     }
     let known = model.learner.classes();
     let summary = task.draft.summary;

@@ -4,29 +4,47 @@ use pmfcl::Learner;
 use pmfcl::problem::{Content, ContentKeys};
 use pmfcl::report::check::{Check, Condition, Effort, NewTask, Reference};
 use pmfcl::report::inference::Covariance;
-use pmfcl_file::{Column, ColumnKind, Input, Model, Schema};
+use pmfcl_file::{Column, ColumnKind, Input, MissingValues, Model, Schema};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
 use crate::call::{outside, raised};
-use crate::model::PyModel;
+use crate::model::{PyModel, parsed};
 use crate::passes::fit_with;
 use crate::table::{Table, Target, TaskTable, Weights};
 
-/// A category that is new: its column and its value.
-pub(crate) type NewInput = (String, String);
+/// Where an input comes from: its column, what it is (`number`, `date`, `category`, `missing`), and the category.
+pub(crate) type Origin = (String, String, Option<String>);
 
-/// Adds categories at the end of a schema.
+/// An input that is new: a category, the gaps of a column that had none, or a column that has been zero so far.
+pub(crate) type NewInput = Origin;
+
+/// Adds inputs at the end of a schema.
 pub(crate) fn grown(schema: &Schema, new: &[NewInput]) -> PyResult<Schema> {
     let mut grown = schema.clone();
-    for (name, value) in new {
-        let column = schema.column(name).ok_or_else(|| {
-            PyValueError::new_err(format!("the model has no column '{name}' of categories"))
-        })?;
-        grown.inputs.push(Input::Category { column, value: value.clone() });
-    }
+    new.iter().try_for_each(|origin| add_input(&mut grown, origin))?;
     Ok(grown)
+}
+
+/// Adds an input, and its column where that is new.
+fn add_input(schema: &mut Schema, (name, kind, part): &Origin) -> PyResult<()> {
+    let holds = match kind.as_str() {
+        "number" | "missing" => ColumnKind::Number,
+        "date" => ColumnKind::Date,
+        "category" => ColumnKind::Text,
+        other => return Err(PyValueError::new_err(format!("there is no kind '{other}'"))),
+    };
+    let column = schema.column(name).unwrap_or_else(|| {
+        schema.columns.push(Column { name: name.clone(), kind: holds, format: None });
+        schema.columns.len() - 1
+    });
+    schema.inputs.push(match (kind.as_str(), part) {
+        ("missing", _) => Input::Missing { column },
+        (_, Some(value)) => Input::Category { column, value: value.clone() },
+        (_, None) => Input::Value { column },
+    });
+    Ok(())
 }
 
 /// Rows hashed at a time.
@@ -53,36 +71,41 @@ pub(crate) fn content(schema: &Schema, table: &TaskTable) -> PyResult<[u8; 32]> 
 
 #[pymethods]
 impl PyModel {
-    /// What the inputs of a model that has learned nothing come from: column, kind (`number`, `date`, `category`), and category.
-    fn set_origins(&mut self, origins: Vec<(String, String, Option<String>)>) -> PyResult<()> {
+    /// What the inputs of a model that has learned nothing come from.
+    fn set_origins(&mut self, origins: Vec<Origin>) -> PyResult<()> {
         if !self.learner().records().is_empty() {
             return Err(PyValueError::new_err("the model has learned something already"));
         }
-        let mut columns: Vec<Column> = Vec::new();
-        let mut inputs = Vec::with_capacity(origins.len());
-        for (name, kind, part) in origins {
-            let kind = match kind.as_str() {
-                "number" => ColumnKind::Number,
-                "date" => ColumnKind::Date,
-                "category" => ColumnKind::Text,
-                other => return Err(PyValueError::new_err(format!("there is no kind '{other}'"))),
-            };
-            let known = columns.iter().position(|column| column.name == name);
-            let column = known.unwrap_or_else(|| {
-                columns.push(Column { name, kind, format: None });
-                columns.len() - 1
-            });
-            inputs.push(match part {
-                Some(value) => Input::Category { column, value },
-                None => Input::Value { column },
-            });
-        }
-        let targets = self.model.schema.targets.clone();
-        let mut schema = Schema::new(columns, targets);
-        schema.inputs = inputs;
+        let Schema { targets, missing, coding, .. } = &self.model.schema;
+        let mut schema = Schema::new(Vec::new(), targets.clone());
+        (schema.missing, schema.coding) = (*missing, *coding);
+        origins.iter().try_for_each(|origin| add_input(&mut schema, origin))?;
         self.model.schema = schema;
         self.features = self.model.schema.features();
         Ok(())
+    }
+
+    /// What becomes of values that rows miss (`error`, `mean`, `indicator`), and what coefficients of categories are relative to
+    /// (`onehot`, `reference`, `sum`).
+    fn set_table_options(&mut self, missing: &str, coding: &str) -> PyResult<()> {
+        let missing: MissingValues = parsed("missing", missing)?;
+        let before = self.model.schema.coding;
+        self.model.set_missing(missing).map_err(raised)?;
+        self.model.schema.coding = parsed("coding", coding)?;
+        self.model.check_coding().map_err(|error| {
+            self.model.schema.coding = before;
+            raised(error)
+        })
+    }
+
+    /// The mean of every input over the rows that have it.
+    fn input_means(&self, py: Python<'_>) -> PyResult<Vec<f64>> {
+        outside(py, || self.learner().input_means().map_err(raised))
+    }
+
+    /// Each coefficient as a sum of parameters, the intercept first, under the coding of the model; `None` for `onehot`.
+    fn contrasts(&self) -> Option<Vec<Vec<(usize, f64)>>> {
+        self.model.contrasts()
     }
 
     /// What memory says of rows that are not yet learned, as nested dicts; `conditions` are those of `--refuse-if`.
@@ -108,10 +131,11 @@ impl PyModel {
         let (check, names) = outside(py, || {
             let (design, mut draft) = fit_with(learner, &table, 1.0, new_inputs.len())
                 .map_err(|failure| failure.raised(&schema, learner))?;
+            let design = design.with_fills(schema.fills()).map_err(raised)?;
             draft.summary.head.content = Some(content(&schema, &table)?);
             let names = schema.features();
             let reference = Reference::of(learner, &names).map_err(raised)?;
-            let found = reference.look(learner, &rows, |i| i as u64);
+            let found = reference.look(learner, &rows, &schema.gaps(), |i| i as u64);
             let task = NewTask {
                 design: &design,
                 draft: &draft,
@@ -119,6 +143,7 @@ impl PyModel {
                 dropped: 0,
                 inputs: &names,
                 targets: &schema.targets,
+                gaps: &schema.gaps(),
             };
             let check = Check::of(learner, &task, Effort::Full).map_err(raised)?;
             Ok((check, names))
@@ -130,7 +155,7 @@ impl PyModel {
         Ok(dict)
     }
 
-    /// Standard errors of all parameters, one list for each target, and the degrees of freedom; or why there are none.
+    /// Standard errors of all coefficients under the coding of the model, one list for each target, and the degrees of freedom; or why there are none.
     #[expect(clippy::type_complexity, reason = "two answers in one call")]
     fn standard_errors(
         &self,
@@ -145,7 +170,13 @@ impl PyModel {
             let covariance = Covariance::of(learner).map_err(raised)?;
             Ok(match covariance.missing() {
                 Some(reason) => (None, Some(reason.to_string())),
-                None => (Some((covariance.standard_errors(), covariance.freedom())), None),
+                None => {
+                    let errors = match self.model.contrasts() {
+                        Some(contrasts) => covariance.contrast_errors(&contrasts),
+                        None => covariance.standard_errors(),
+                    };
+                    (Some((errors, covariance.freedom())), None)
+                }
             })
         })
     }

@@ -19,6 +19,18 @@ impl PyModel {
         let learner = &mut self.model.learner;
         outside(py, || change(learner).map_err(raised))
     }
+
+    /// Drops the names of categories that no row in memory has any more.
+    fn purge(&mut self, py: Python<'_>) -> PyResult<()> {
+        let model = &mut self.model;
+        outside(py, || {
+            // Rows that wait to be measured are measured before their inputs are renumbered.
+            model.learner.measure().map_err(raised)?;
+            model.purge_categories().map_err(raised)
+        })?;
+        self.features = self.model.schema.features();
+        Ok(())
+    }
 }
 
 #[pymethods]
@@ -50,7 +62,8 @@ impl PyModel {
     }
 
     fn unlearn(&mut self, py: Python<'_>, name: &str) -> PyResult<()> {
-        self.change(py, |learner| learner.unlearn(name))
+        self.change(py, |learner| learner.unlearn(name))?;
+        self.purge(py)
     }
 
     /// Removes rows from a task; all of them remove the task, which folded memory can do in no other way.
@@ -69,7 +82,8 @@ impl PyModel {
                 fit(learner, &table, 1.0).map_err(|failure| failure.raised(schema, learner))?;
             draft.summary.head.content = Some(content(schema, &table)?);
             learner.unlearn_rows(name, &draft.summary).map_err(raised)
-        })
+        })?;
+        self.purge(py)
     }
 
     fn rename(&mut self, name: &str, new: &str) -> PyResult<()> {
@@ -82,7 +96,10 @@ impl PyModel {
     }
 
     fn merge(&mut self, py: Python<'_>, other: &Self) -> PyResult<()> {
-        let other = other.learner();
-        self.change(py, |learner| learner.merge(other))
+        let (fills, other) = (self.model.schema.fills(), other.learner());
+        self.change(py, |learner| {
+            learner.merge(other)?;
+            learner.set_fills(fills)
+        })
     }
 }

@@ -9,7 +9,7 @@ use pmfcl::report::{MissingReason, SampleWeights, conflict};
 use pmfcl::{Outcome, Preference, Problem, Ridge, Summary, TaskReport};
 use pmfcl_export::{ExportError, Exported, Input as ExportInput};
 use pmfcl_file::{ColumnKind, Input};
-use pmfcl_report::{FrontPoint, Pair, Subject, page};
+use pmfcl_report::{Coded, FrontPoint, Pair, Subject, page};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
@@ -100,6 +100,7 @@ impl PyModel {
             let (kind, part) = match (input, column.kind) {
                 (Input::Category { value, .. }, _) => ("category", Some(value.clone())),
                 (Input::Part { place, .. }, _) => ("part", Some(place.to_string())),
+                (Input::Missing { .. }, _) => ("missing", None),
                 (Input::Value { .. }, ColumnKind::Date) => ("date", None),
                 (Input::Value { .. }, _) => ("number", None),
             };
@@ -116,6 +117,9 @@ impl PyModel {
                 column: schema.columns[*column].name.clone(),
                 value: value.clone(),
             },
+            Input::Missing { column } => {
+                ExportInput::Missing { column: schema.columns[*column].name.clone() }
+            }
             Input::Value { .. } | Input::Part { .. } => ExportInput::Number(name.clone()),
         };
         schema.inputs.iter().zip(&self.features).map(input).collect()
@@ -192,6 +196,8 @@ impl PyModel {
         dict.set_item("accumulator", s.accumulator.to_string())?;
         dict.set_item("store", s.store.to_string())?;
         dict.set_item("preference", s.prefer.to_string())?;
+        dict.set_item("missing", self.model.schema.missing.to_string())?;
+        dict.set_item("coding", self.model.schema.coding.to_string())?;
         Ok(dict)
     }
 
@@ -391,11 +397,15 @@ impl PyModel {
     /// One HTML page that shows what was learned, forgotten and traded off.
     fn page(&self, py: Python<'_>, title: &str) -> PyResult<String> {
         outside(py, || {
+            let (contrasts, words) = (self.model.contrasts(), self.model.coding_words());
+            let coding =
+                words.as_deref().map(|words| Coded { contrasts: contrasts.as_deref(), words });
             page(&Subject {
                 title,
                 learner: self.learner(),
                 features: &self.model.features(),
                 targets: self.model.outputs(),
+                coding,
             })
             .map_err(raised_by_report)
         })

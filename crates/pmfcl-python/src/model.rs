@@ -158,6 +158,7 @@ impl PyModel {
         outside(py, || {
             let (design, mut draft) = fit_with(learner, table, weight, new_inputs.len())
                 .map_err(|failure| failure.raised(&grown, learner))?;
+            let design = design.with_fills(grown.fills()).map_err(raised)?;
             draft.summary.head.content = Some(content(&grown, table)?);
             put(learner, &design, draft).map_err(|e| raised_in(&e, &grown, learner))
         })?;

@@ -34,22 +34,21 @@ fn kind_name(kind: ColumnKind) -> String {
     }
 }
 
-/// Column and category of a new input, which is called `COLUMN:CATEGORY` with the column's position.
-fn of_key<'a>(schema: &Schema, key: &'a str) -> PyResult<(usize, &'a str)> {
-    let found = key.split_once(':').and_then(|(at, value)| Some((at.parse().ok()?, value)));
+/// A new input, which is called `COLUMN:CATEGORY` with the column's position.
+fn of_key(schema: &Schema, key: &str) -> PyResult<Input> {
     let text = |at: &usize| schema.columns.get(*at).is_some_and(|c| c.kind == ColumnKind::Text);
-    found
-        .filter(|(at, _)| text(at))
+    Input::of_key(key)
+        .filter(|input| matches!(input, Input::Category { column, .. } if text(column)))
         .ok_or_else(|| PyValueError::new_err(format!("`{key}` is no category of this model")))
 }
 
 /// The position of a new input; it is added where the schema does not have it.
 fn input_at(schema: &mut Schema, key: &str) -> PyResult<usize> {
-    let (column, value) = of_key(schema, key)?;
-    if let Some((_, at)) = schema.categories(column).find(|(known, _)| *known == value) {
+    let wanted = of_key(schema, key)?;
+    if let Some(at) = schema.inputs.iter().position(|input| *input == wanted) {
         return Ok(at);
     }
-    schema.inputs.push(Input::Category { column, value: value.to_owned() });
+    schema.inputs.push(wanted);
     Ok(schema.inputs.len() - 1)
 }
 

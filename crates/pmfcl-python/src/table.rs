@@ -14,11 +14,21 @@ use pyo3::types::PySlice;
 
 use crate::call::raised;
 
-/// A table of f64 or f32, where the caller has it.
+/// A table of f64 or f32, where the caller has it; or a sparse one of f64, of which a block at a time is made dense.
 #[derive(FromPyObject)]
 pub(crate) enum Table {
     Double(Py<PyArray2<f64>>),
     Single(Py<PyArray2<f32>>),
+    Sparse {
+        #[pyo3(attribute("shape"))]
+        shape: (usize, usize),
+        /// Makes all of it dense; NumPy's arrays have none, so it tells sparse tables from them.
+        #[pyo3(attribute("toarray"))]
+        dense: Py<PyAny>,
+        /// Takes a slice of rows.
+        #[pyo3(attribute("__getitem__"))]
+        rows: Py<PyAny>,
+    },
 }
 
 /// Rows of a table that nobody else can change.
@@ -44,6 +54,7 @@ impl Table {
         match self {
             Self::Double(array) => array.bind(py).shape()[0],
             Self::Single(array) => array.bind(py).shape()[0],
+            Self::Sparse { shape, .. } => shape.0,
         }
     }
 
@@ -51,6 +62,7 @@ impl Table {
         match self {
             Self::Double(array) => array.bind(py).shape()[1],
             Self::Single(array) => array.bind(py).shape()[1],
+            Self::Sparse { shape, .. } => shape.1,
         }
     }
 
@@ -63,6 +75,17 @@ impl Table {
         Ok(match self {
             Self::Double(array) => OwnTable::Double(copied(py, array, range)?.readonly()),
             Self::Single(array) => OwnTable::Single(copied(py, array, range)?.readonly()),
+            Self::Sparse { shape, dense, rows } => {
+                let (from, to) = range;
+                let made = if range == (0, shape.0) {
+                    dense.bind(py).call0()?
+                } else {
+                    let bounds = PySlice::new(py, from.cast_signed(), to.cast_signed(), 1);
+                    rows.bind(py).call1((bounds,))?.call_method0("toarray")?
+                };
+                // Nobody else has what was just made.
+                OwnTable::Double(made.cast_into::<PyArray2<f64>>()?.readonly())
+            }
         })
     }
 

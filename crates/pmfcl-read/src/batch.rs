@@ -156,6 +156,32 @@ impl Batch {
         }
         let mut missing = vec![false; self.rows];
         self.gaps.iter().for_each(|gap| missing[gap.row as usize] = true);
+        self.leave_out(&missing);
+        self
+    }
+
+    /// The rows that have a value in all of these columns, where rows with gaps were kept; the gaps left are counted by the rows
+    /// left.
+    #[must_use]
+    pub fn complete_in(&self, columns: Range<usize>) -> Self {
+        let mut missing = vec![false; self.rows];
+        let within = |gap: &&Gap| columns.contains(&(gap.column as usize));
+        self.gaps.iter().filter(within).for_each(|gap| missing[gap.row as usize] = true);
+        let mut complete = self.clone();
+        if !missing.contains(&true) {
+            return complete;
+        }
+        let mut places = vec![None; self.rows];
+        let kept = (0..self.rows).filter(|&i| !missing[i]);
+        kept.enumerate().for_each(|(to, from)| places[from] = Some(to as u32));
+        let moved = |gap: &Gap| Some(Gap { row: places[gap.row as usize]?, ..*gap });
+        complete.gaps = self.gaps.iter().filter_map(moved).collect();
+        complete.leave_out(&missing);
+        complete
+    }
+
+    /// Leaves out the rows that are marked.
+    fn leave_out(&mut self, missing: &[bool]) {
         let kept: Vec<u32> = (0..self.rows as u32).filter(|&i| !missing[i as usize]).collect();
         for column in &mut self.columns {
             match column {
@@ -173,10 +199,9 @@ impl Batch {
                 }
             }
         }
-        self.dropped = (self.rows - kept.len()) as u64;
+        self.dropped += (self.rows - kept.len()) as u64;
         self.rows = kept.len();
         self.kept = Some(kept);
-        self
     }
 }
 
@@ -298,5 +323,22 @@ mod tests {
         let left = Texts { names: vec!["b".into(), "c".into()], codes: vec![0, 1] };
         assert_eq!(b.columns[1], Column::Texts(left));
         assert_eq!((b.file_row(0), b.file_row(1)), (1, 2));
+    }
+
+    #[test]
+    fn rows_without_a_target_are_left_out_and_other_gaps_stay() {
+        let numbers = |cells: [f64; 4]| Column::Numbers(cells.to_vec().into());
+        let mut b = batch(4, vec![numbers([1.0, 2.0, 3.0, 4.0]), numbers([5.0, 6.0, 7.0, 8.0])]);
+        b.gaps = vec![
+            Gap { row: 0, column: 1 },
+            Gap { row: 1, column: 0 },
+            Gap { row: 3, column: 0 },
+            Gap { row: 3, column: 1 },
+        ];
+        let left = b.complete_in(1..2);
+        assert_eq!((left.rows, left.dropped), (2, 2));
+        assert_eq!(left.columns[0], Column::Numbers(vec![2.0, 3.0].into()));
+        assert_eq!(left.gaps, [Gap { row: 0, column: 0 }]);
+        assert_eq!((left.file_row(0), left.file_row(1)), (1, 2));
     }
 }

@@ -131,7 +131,7 @@ impl Gaps {
                 batch.blank_gaps();
                 Ok(batch)
             }
-            (Some((row, column, value)), Missing::Refuse) => Err(ReadError::MissingValue {
+            (Some((row, column, value)), Missing::Refuse | Missing::Unstated) => Err(ReadError::MissingValue {
                 file: file.into(),
                 place: piece.place(row),
                 column: found[column].name.clone(),

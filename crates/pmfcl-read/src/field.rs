@@ -31,7 +31,7 @@ impl Default for Options {
             delimiter: None,
             header: true,
             quote: b'"',
-            missing: Missing::Refuse,
+            missing: Missing::Unstated,
             decimal: b'.',
             thousands: None,
             na: Vec::new(),
@@ -44,6 +44,8 @@ impl Default for Options {
 /// What to do with a row in which a wanted value is missing or not finite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Missing {
+    /// Nothing was said; as [`Missing::Refuse`], unless what the rows are for decides otherwise.
+    Unstated,
     /// Stop with an error that names the cell.
     Refuse,
     /// Leave the row out and count it.

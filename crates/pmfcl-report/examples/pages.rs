@@ -96,6 +96,7 @@ impl Bikes {
             learner: &learner,
             features: &self.features,
             targets: &["rentals".to_owned()],
+        coding: None,
         })?)
     }
 }
@@ -163,6 +164,7 @@ fn classes(title: &str, loss: &str, count: usize) -> Result<String> {
         learner: &learner,
         features: &features,
         targets: learner.classes(),
+        coding: None,
     })?)
 }
 
@@ -187,6 +189,7 @@ fn several_targets() -> Result<String> {
         learner: &learner,
         features: &names(&["wind", "pressure", "humidity", "cloud cover"]),
         targets: &names(&["load (kW)", "temperature (°C)", "rain (mm)"]),
+        coding: None,
     })?)
 }
 
@@ -238,5 +241,6 @@ fn hostile() -> Result<String> {
         learner: &learner,
         features: &["<b>bold</b>".to_owned(), "]]>--><!--".to_owned()],
         targets: &["'\"><script>document.title='broken'</script>".to_owned()],
+        coding: None,
     })?)
 }

@@ -3,11 +3,11 @@
 use pmfcl::learner::Parameters;
 use pmfcl::problem::Response;
 use pmfcl::report::distributions::student_quantile;
-use pmfcl::report::inference::{Covariance, cluster_errors};
+use pmfcl::report::inference::{Contrast, Covariance, cluster_errors, cluster_errors_of};
 use pmfcl::solve::weights;
 
 use crate::error::ReportError;
-use crate::html::Name;
+use crate::html::{Name, Text};
 use crate::limits;
 use crate::number;
 use crate::study::Study;
@@ -47,6 +47,7 @@ impl<'a> Coefficients<'a> {
     pub(crate) fn of(study: &Study<'a>) -> Result<Self, ReportError> {
         let parameters = study.subject.learner.parameters()?;
         let theta = &parameters.theta;
+        let contrasts = study.subject.coding.and_then(|coding| coding.contrasts);
         let first = usize::from(study.intercept());
         let spread: Vec<f64> = weights(study.pooled, study.intercept(), true)
             .iter()
@@ -64,11 +65,18 @@ impl<'a> Coefficients<'a> {
                 why_not = Some(format!("There are no standard errors: {reason}."));
             } else {
                 reach = Some(student_quantile(0.975, covariance.freedom()));
-                errors = Some(covariance.standard_errors());
+                errors = Some(match contrasts {
+                    Some(contrasts) => covariance.contrast_errors(contrasts),
+                    None => covariance.standard_errors(),
+                });
                 approximate = covariance.approximate();
                 let tasks = study.summaries.as_ref().map_or(0, Vec::len);
                 if tasks > 2 && limits::affords(tasks / 8, study.width()) {
-                    between = cluster_errors(study.subject.learner).ok();
+                    between = match contrasts {
+                        Some(list) => cluster_errors_of(study.subject.learner, list),
+                        None => cluster_errors(study.subject.learner),
+                    }
+                    .ok();
                 }
             }
         }
@@ -82,7 +90,14 @@ impl<'a> Coefficients<'a> {
         };
         let mut tables = Vec::new();
         for (k, place) in places.into_iter().enumerate() {
-            let column = theta.column(k);
+            let own = theta.column(k);
+            let column: Vec<f64> = match contrasts {
+                Some(contrasts) => {
+                    let sum = |c: &Contrast| c.iter().map(|(j, factor)| factor * own[*j]).sum();
+                    contrasts.iter().map(sum).collect()
+                }
+                None => own.to_vec(),
+            };
             let mut table: Vec<Coefficient<'a>> = (0..column.len())
                 .map(|j| {
                     let error = errors.as_ref().and_then(|errors| errors[place][j]);
@@ -183,6 +198,9 @@ impl<'a> Coefficients<'a> {
         };
         if let Some(what) = study.about.coefficients {
             text.push_str(&format!(" {what}"));
+        }
+        if let Some(coding) = study.subject.coding {
+            text.push_str(&format!(" Categories: {}.", Text(coding.words)));
         }
         format!("<p class=\"lead\">{text}</p>\n")
     }

@@ -19,6 +19,7 @@
 //!     learner: &learner,
 //!     features: &names,
 //!     targets: &["bikes".to_owned()],
+//!     coding: None,
 //! })?;
 //! assert!(html.starts_with("<!doctype html>"));
 //!
@@ -30,7 +31,7 @@
 //! | module | what it is for |
 //! | --- | --- |
 //! | `subject`, `study` | what the page is about, and what all its sections need |
-//! | `overview`, `calibration`, `timeline`, `conflicts`, `trade`, `coefficients`, `memory`, `tasks` | one section each |
+//! | `overview`, `calibration`, `checks`, `timeline`, `conflicts`, `trade`, `coefficients`, `memory`, `tasks` | one section each |
 //! | `pair` | the front of two tasks |
 //! | `limits` | how much a page may cost, and how long lists are thinned out |
 //! | `figure`, `html`, `number` | charts, text and numbers as they stand in a page |
@@ -39,6 +40,7 @@
 #![warn(clippy::unwrap_used)]
 
 mod calibration;
+mod checks;
 mod coefficients;
 mod conflicts;
 mod error;
@@ -59,6 +61,6 @@ mod trade;
 pub use error::ReportError;
 pub use pair::Pair;
 pub use sheet::page;
-pub use subject::Subject;
+pub use subject::{Coded, Subject};
 
 pub use pmfcl::pareto::FrontPoint;

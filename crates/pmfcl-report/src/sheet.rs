@@ -9,7 +9,7 @@ use crate::study::Study;
 use crate::subject::Subject;
 use crate::timeline::Timeline;
 use crate::trade::Trade;
-use crate::{calibration, memory, overview, tasks};
+use crate::{calibration, checks, memory, overview, tasks};
 
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
@@ -33,6 +33,13 @@ pub fn page(subject: &Subject<'_>) -> Result<String, ReportError> {
         title: "How often it is right, and how sure it may be",
         lead: "A sample of the rows of every task, each predicted by the model without it, when the task was measured; the rows \
                were then discarded. Other data may be harder: score the model on rows it has not seen.",
+        body,
+    });
+    let checks = checks::html(&study).map(|body| Section {
+        id: "checks",
+        title: "The last task, checked against the others",
+        lead: "What `pmfcl check` says of rows before they are learned, as far as summaries say it afterwards: the same rows again, \
+               other units, columns that moved, another relation to the target.",
         body,
     });
     let sections = [
@@ -83,7 +90,7 @@ pub fn page(subject: &Subject<'_>) -> Result<String, ReportError> {
         ),
         Err(_) => String::new(),
     };
-    let sections: Vec<Section> = calibration.into_iter().chain(sections).collect();
+    let sections: Vec<Section> = calibration.into_iter().chain(checks).chain(sections).collect();
     let mut links = String::new();
     for section in &sections {
         links.push_str(&format!(
@@ -125,6 +132,7 @@ impl Section {
     fn short(&self) -> &'static str {
         match self.id {
             "calibration" => "Accuracy",
+            "checks" => "Checks",
             "forgetting" => "Forgetting",
             "losses" => "Losses",
             "conflicts" => "Conflicts",

@@ -1,6 +1,7 @@
 //! What a page is about.
 
 use pmfcl::Learner;
+use pmfcl::report::inference::Contrast;
 
 use crate::error::ReportError;
 
@@ -15,6 +16,17 @@ pub struct Subject<'a> {
     pub features: &'a [String],
     /// Names of the values that are predicted; for classes these, in sorted order ([`Learner::classes`]).
     pub targets: &'a [String],
+    /// What coefficients of categories are relative to, where there are any.
+    pub coding: Option<Coded<'a>>,
+}
+
+/// What coefficients say of categories.
+#[derive(Debug, Clone, Copy)]
+pub struct Coded<'a> {
+    /// Each coefficient as a sum of parameters, the intercept first; `None` where parameters speak for themselves.
+    pub contrasts: Option<&'a [Contrast]>,
+    /// In words.
+    pub words: &'a str,
 }
 
 impl Subject<'_> {

@@ -69,7 +69,7 @@ fn classifier(loss: &str, memory: MemoryKind) -> Learner {
 fn page_of(title: &str, learner: &Learner) -> String {
     let theta = &learner.solution().unwrap().theta;
     let (features, targets) = (names("x", theta.width() - 1), names("y", theta.targets()));
-    page(&Subject { title, learner, features: &features, targets: &targets }).unwrap()
+    page(&Subject { title, learner, features: &features, targets: &targets, coding: None }).unwrap()
 }
 
 fn page_of_classes(learner: &Learner) -> String {
@@ -305,6 +305,7 @@ fn names_stay_names() {
         learner: &learner,
         features: &["<b>".to_owned(), "</td><script>".to_owned()],
         targets: &["<i>".to_owned()],
+        coding: None,
     })
     .unwrap();
     assert!(!html.contains("<img") && !html.contains("<b>") && !html.contains("<i>"));
@@ -328,6 +329,7 @@ fn other_preferences_and_names_that_do_not_fit() {
         learner: &learner,
         features: &names("x", 3),
         targets: &names("y", 1),
+        coding: None,
     };
     let error = page(&subject).unwrap_err();
     assert!(matches!(error, ReportError::Names { what: "features", expected: 2, found: 3 }));

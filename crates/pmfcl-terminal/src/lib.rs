@@ -16,7 +16,7 @@ mod table;
 mod terminal;
 
 pub use output::{Draft, ending_in, ending_of, write};
-pub use reading::{Reading, expand, note_index, task_name};
+pub use reading::{OnMissing, Reading, expand, note_index, task_name};
 pub use table::Table;
 pub use terminal::{
     Progress, Verbosity, answer, bold, bytes, closed_pipe, cut, detail, error_message, exit,

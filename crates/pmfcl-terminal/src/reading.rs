@@ -10,21 +10,25 @@ use pmfcl_read::{Missing, Options};
 use crate::terminal::note;
 
 /// What to do with rows that miss a value.
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum OnMissing {
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum OnMissing {
     /// Stop and name the cell.
     Error,
     /// Leave the row out; its prediction is empty.
     Drop,
+    /// Take the mean of the column over all rows learned; of a category its share.
+    Mean,
+    /// Give the gaps of a column a coefficient of their own.
+    Indicator,
 }
 
 /// How data files are read.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Reading")]
 pub struct Reading {
-    /// Missing and non-finite values: stop, or drop the row; predict leaves its prediction empty.
-    #[arg(long, value_enum, default_value = "error", value_name = "WAY")]
-    missing: OnMissing,
+    /// Missing and non-finite values of features; by default as the model was made, and error for a new one.
+    #[arg(long, value_enum, value_name = "WAY")]
+    missing: Option<OnMissing>,
     /// Between the fields of CSV; by default what the first line has (`,` `;` tab `|`).
     #[arg(long, value_name = "CHAR")]
     delimiter: Option<String>,
@@ -80,8 +84,10 @@ impl Reading {
             header: !self.no_header,
             quote: byte(&self.quote, "quote")?,
             missing: match self.missing {
-                OnMissing::Error => Missing::Refuse,
-                OnMissing::Drop => Missing::Drop,
+                None => Missing::Unstated,
+                Some(OnMissing::Error) => Missing::Refuse,
+                Some(OnMissing::Drop) => Missing::Drop,
+                Some(OnMissing::Mean | OnMissing::Indicator) => Missing::Keep,
             },
             piece_rows: None,
         })
@@ -89,7 +95,12 @@ impl Reading {
 
     /// Whether rows that miss a value are left out.
     pub fn drops_missing(&self) -> bool {
-        matches!(self.missing, OnMissing::Drop)
+        self.missing == Some(OnMissing::Drop)
+    }
+
+    /// What was said of missing values.
+    pub fn missing(&self) -> Option<OnMissing> {
+        self.missing
     }
 
     /// Threads to use: as given, or all cores.

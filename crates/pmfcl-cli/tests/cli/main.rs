@@ -3,6 +3,7 @@
 mod commands;
 mod crash;
 mod equality;
+mod gaps;
 mod losses;
 mod memory;
 mod messy;

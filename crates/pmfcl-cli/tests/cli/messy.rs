@@ -1,5 +1,7 @@
 //! Messy files, and what becomes of each: learned as it is meant, or refused with one line that says where and what to do.
-//! `docs/messy.md` is this list as a table.
+//! `tests/messy/table.py` makes `docs/messy.md` of this list. With `PMFCL_MESSY` set to a folder, the test leaves the files there.
+
+use std::path::{Path, PathBuf};
 
 use crate::program::Place;
 
@@ -126,6 +128,8 @@ fn cases() -> Vec<Case> {
         // Missing values.
         ("an empty cell", b"x,y\n1,1\n,2\n3,4\n", "", Refused(&["row 2", "'x'", "--missing drop"])),
         ("an empty cell, dropped", b"x,y\n1,1\n,2\n3,4\n", "--missing drop", Rows(2)),
+        ("an empty cell, as the mean", b"x,y\n1,1\n,2\n3,4\n", "--missing mean", Rows(3)),
+        ("an empty category", b"k,y\na,1\n,2\nb,4\n", "--missing indicator", Rows(3)),
         (
             "NA, NaN, null, none, inf",
             b"x,y\n1,1\nNA,1\nnan,1\nNULL,1\nNone,1\ninf,1\nn/a,1\n3,4\n",
@@ -240,4 +244,23 @@ fn every_messy_file_is_learned_as_meant_or_refused_with_a_place_and_advice() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    if let Some(folder) = std::env::var_os("PMFCL_MESSY") {
+        leave(&PathBuf::from(folder), &cases);
+    }
+}
+
+/// Leaves the files and what became of each, for `tests/messy/table.py`.
+fn leave(folder: &Path, cases: &[Case]) {
+    std::fs::create_dir_all(folder).unwrap();
+    let mut list = Vec::new();
+    for (at, (what, bytes, options, outcome)) in cases.iter().enumerate() {
+        let file = format!("f{at}.csv");
+        std::fs::write(folder.join(&file), bytes).unwrap();
+        let outcome = match outcome {
+            Rows(rows) => format!("{rows} rows"),
+            Refused(told) => format!("refused: {}", told.join(" … ")),
+        };
+        list.push(serde_json::json!({ "what": what, "file": file, "options": options, "outcome": outcome }));
+    }
+    std::fs::write(folder.join("cases.json"), serde_json::Value::from(list).to_string()).unwrap();
 }

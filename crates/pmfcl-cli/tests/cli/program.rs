@@ -59,6 +59,8 @@ impl Place {
         let mut command = Command::new(crate::PROGRAM);
         command.args(words.split_whitespace()).current_dir(self.0.path()).env("NO_COLOR", "1");
         command.stdin(Stdio::null());
+        // Keys are made here, and never in the folder of whoever runs the tests.
+        command.env("XDG_CONFIG_HOME", self.0.path().join("config"));
         command
     }
 

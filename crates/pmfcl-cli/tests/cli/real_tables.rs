@@ -276,7 +276,7 @@ fn rows_leave_a_task_as_if_they_had_never_been_in_it() {
     assert!(found["checks"].to_string().contains("to the byte"), "{found}");
     // A receipt that was changed, of another model, and of rows that came back.
     place.put("forged.json", place.text("r.json").replace("\"rows\": 10", "\"rows\": 11"));
-    refused(&place.run("verify m.pmf --receipt forged.json"), &["was changed"]);
+    refused(&place.run("verify m.pmf --receipt forged.json"), &["was changed since it was signed"]);
     refused(&place.run("verify n.pmf --receipt r.json"), &["no such removal"]);
     place.ok("learn m.pmf person.csv");
     refused(&place.run("verify m.pmf --receipt r.json"), &["learned again", "`person`"]);
@@ -286,6 +286,68 @@ fn rows_leave_a_task_as_if_they_had_never_been_in_it() {
     assert!(run.code == Some(0) || run.stderr.contains("never added"), "{}", run.stderr);
     place.put("town.csv", month(9, 10).csv().replace("Bern", "Genf"));
     refused(&place.run("unlearn m.pmf feb --data town.csv"), &["does not know", "Genf"]);
+}
+
+#[test]
+fn a_receipt_is_signed_and_every_change_is_noticed() {
+    let place = learned();
+    place.put("before.pmf", place.bytes("m.pmf"));
+    let run = place.run("unlearn m.pmf jan --receipt r.json");
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    let (_, fingerprint) = run.stdout.trim().rsplit_once("signed by ").unwrap();
+    // The key was made, for its owner alone, and is used again.
+    let key = place.path("config/pmfcl/sign-key.pem");
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        assert_eq!(std::fs::metadata(&key).unwrap().permissions().mode() & 0o777, 0o600);
+    }
+    let found = place.json("verify m.pmf --receipt r.json")["checks"].to_string();
+    assert!(found.contains(fingerprint) && found.contains("your key"), "{found}");
+    place.ok(&format!("verify m.pmf --receipt r.json --signed-by {fingerprint}"));
+    // Every word of the statement is signed.
+    let receipt: Value = serde_json::from_str(&place.text("r.json")).unwrap();
+    for (name, value) in receipt.as_object().unwrap() {
+        let mut forged = receipt.clone();
+        forged[name] = match value {
+            Value::Number(n) => Value::from(n.as_u64().unwrap_or(0) + 1),
+            Value::String(s) if s.ends_with('0') => Value::from(format!("{}1", &s[..s.len() - 1])),
+            Value::String(s) => Value::from(format!("{}0", &s[..s.len() - 1])),
+            _ => Value::from("jan"),
+        };
+        place.put("forged.json", forged.to_string());
+        assert_eq!(place.run("verify m.pmf --receipt forged.json").code, Some(1), "{name}");
+    }
+    let mut more = receipt.clone();
+    more["note"] = Value::from("something else");
+    place.put("forged.json", more.to_string());
+    refused(&place.run("verify m.pmf --receipt forged.json"), &["was changed since it was signed"]);
+    // The same statement by another key: sound, but not by the one that was named, and not one's own.
+    std::fs::rename(&key, place.path("first.pem")).unwrap();
+    place.put("n.pmf", place.bytes("before.pmf"));
+    place.ok("unlearn n.pmf jan --receipt other.json");
+    let found = place.json("verify m.pmf --receipt r.json")["checks"].to_string();
+    assert!(found.contains("not yours"), "{found}");
+    let named = format!("verify n.pmf --receipt other.json --signed-by {fingerprint}");
+    refused(&place.run(&named), &["signed by the key", fingerprint]);
+    // A key that is named is used; one that is none is refused before anything is removed.
+    place.put("k.pmf", place.bytes("before.pmf"));
+    place.ok("unlearn k.pmf feb --receipt k.json --sign-key first.pem");
+    place.ok(&format!("verify k.pmf --receipt k.json --signed-by {fingerprint}"));
+    place.put("no.pem", "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n");
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        let owner = std::fs::Permissions::from_mode(0o600);
+        std::fs::set_permissions(place.path("no.pem"), owner).unwrap();
+    }
+    let run = place.run("unlearn k.pmf jan --receipt j.json --sign-key no.pem");
+    refused(&run, &["no.pem", "openssl genpkey"]);
+    place.ok("unlearn k.pmf jan");
+    // The file before the removal is not the file of the receipt.
+    refused(&place.run("verify before.pmf --receipt r.json"), &["no such removal"]);
+    let run = place.run("verify m.pmf --signed-by abc");
+    assert_eq!(run.code, Some(2), "{}", run.stderr);
 }
 
 #[test]

@@ -34,12 +34,31 @@ pub(super) fn columns<'a>(graph: &mut Graph, inputs: &'a [Input]) -> Columns<'a>
     let mut texts: Vec<(&str, Vec<&str>, Vec<usize>)> = Vec::new();
     // Places among the inputs, in the order in which the graph puts them together.
     let mut places = Vec::new();
+    // Columns of numbers with gaps: the place in `X`, and that of the indicator among the inputs.
+    let mut gaps: Vec<(usize, usize)> = Vec::new();
+    let number = |name: &str| {
+        let named = inputs.iter().filter(|input| matches!(input, Input::Number(_)));
+        named.map(Input::name).position(|known| known == name)
+    };
     for (place, input) in inputs.iter().enumerate() {
         match input {
             Input::Number(name) => {
                 numbers.push(name.as_str());
                 places.push(place);
             }
+            // A text column without text has an empty one.
+            Input::Missing { column } => match number(column) {
+                Some(at) => gaps.push((at, place)),
+                None => {
+                    let at = texts.iter().position(|(known, ..)| known == column);
+                    let at = at.unwrap_or_else(|| {
+                        texts.push((column, Vec::new(), Vec::new()));
+                        texts.len() - 1
+                    });
+                    texts[at].1.push("");
+                    texts[at].2.push(place);
+                }
+            },
             Input::Category { column, value } => {
                 let at = texts.iter().position(|(known, ..)| known == column);
                 let at = at.unwrap_or_else(|| {
@@ -56,7 +75,13 @@ pub(super) fn columns<'a>(graph: &mut Graph, inputs: &'a [Input]) -> Columns<'a>
         let shape = [Dimension::Rows, Dimension::Fixed(numbers.len())];
         let doc = format!("columns of numbers: {}", numbers.join(", "));
         graph.input(NUMBERS, Kind::Double, &shape, &doc);
-        blocks.push(NUMBERS.to_owned());
+        if gaps.is_empty() {
+            blocks.push(NUMBERS.to_owned());
+        } else {
+            let (filled, missing) = gaps_apart(graph, &gaps, numbers.len());
+            blocks.extend([filled, missing]);
+            places.extend(gaps.iter().map(|(_, place)| *place));
+        }
     }
     let mut named = Vec::new();
     for (column, values, at) in texts {
@@ -78,6 +103,21 @@ pub(super) fn columns<'a>(graph: &mut Graph, inputs: &'a [Input]) -> Columns<'a>
     }
     let value = pick(graph, &joined, &order, inputs.len());
     Columns { numbers, texts: named, value }
+}
+
+/// `X` with zeros in the gaps of the columns that have any, and the indicators of these gaps. NaN in other columns stays.
+fn gaps_apart(graph: &mut Graph, gaps: &[(usize, usize)], width: usize) -> (String, String) {
+    let nan = graph.node("IsNaN", &[NUMBERS], &[]);
+    let zero = graph.numbers("zero", &[1, 1], &[0.0]);
+    let ones = graph.node("Cast", &[&nan], &[("to", Kind::Double as i64)]);
+    let columns: Vec<usize> = gaps.iter().map(|(at, _)| *at).collect();
+    let missing = pick(graph, &ones, &columns, width);
+    let allowed: Vec<f64> =
+        (0..width).map(|at| f64::from(u8::from(columns.contains(&at)))).collect();
+    let allowed = graph.numbers("may_be_missing", &[1, width], &allowed);
+    let gap = graph.node("Mul", &[&ones, &allowed], &[]);
+    let gap = graph.node("Greater", &[&gap, &zero], &[]);
+    (graph.node("Where", &[&gap, &zero, NUMBERS], &[]), missing)
 }
 
 /// The indicators of a text column, each times 1, where every row has one. A row without has a category the model does not

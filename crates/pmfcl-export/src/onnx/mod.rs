@@ -37,7 +37,7 @@ const MOST: usize = i32::MAX as usize;
 ///
 /// | input | type | |
 /// | --- | --- | --- |
-/// | `X` | double, rows × columns of numbers | left out where there are none |
+/// | `X` | double, rows × columns of numbers | left out where there are none; NaN is a missing value in columns that missed some when the model learned, and makes the result NaN in others |
 /// | name of a text column | string, rows × 1 | a value that is no category of the model ends the run with an error, as in `pmfcl predict` |
 ///
 /// | output | type | |
@@ -69,7 +69,8 @@ pub fn onnx_for(exported: &Exported<'_>, opset: u32) -> Result<Vec<u8>, ExportEr
     }
     let mut graph = Graph::new(&[NUMBERS, TARGETS, LABEL, PROBABILITIES]);
     let columns = columns(&mut graph, exported.inputs);
-    let features = basis::basis(&mut graph, &columns.value, &exported.design.map().parts());
+    let value = filled(&mut graph, &columns.value, exported);
+    let features = basis::basis(&mut graph, &value, &exported.design.map().parts());
     outputs(&mut graph, &features, exported);
     let name = if exported.name.is_empty() { "model" } else { exported.name };
     let doc = describe(exported, &columns);
@@ -96,6 +97,23 @@ pub fn onnx_for(exported: &Exported<'_>, opset: u32) -> Result<Vec<u8>, ExportEr
         return Err(ExportError::TooLarge { model, format: "ONNX", most: MOST });
     }
     Ok(bytes)
+}
+
+/// The model's inputs with means in their gaps, where it has any: a matrix that adds them, and drops the indicators.
+fn filled(graph: &mut Graph, value: &str, exported: &Exported<'_>) -> String {
+    let fills = exported.design.fills();
+    if fills.is_empty() {
+        return value.to_owned();
+    }
+    let count = exported.inputs.len();
+    let mut cells = vec![0.0; count * count];
+    (0..count).for_each(|j| cells[j * count + j] = 1.0);
+    for fill in fills {
+        cells[fill.indicator * count + fill.indicator] = 0.0;
+        cells[fill.indicator * count + fill.value] = exported.means[fill.value];
+    }
+    let matrix = graph.numbers("means", &[count, count], &cells);
+    columns::product(graph, value, &matrix, count)
 }
 
 /// A sentence or two for people.

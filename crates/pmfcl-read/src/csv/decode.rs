@@ -319,7 +319,7 @@ impl Decoder {
                 row.gaps.push(Gap { row: row.done as u32, column: column as u32 });
                 Ok(())
             }
-            Missing::Refuse => Err(ReadError::MissingValue {
+            Missing::Refuse | Missing::Unstated => Err(ReadError::MissingValue {
                 file: file(),
                 place: row.place(),
                 column: name(),

@@ -4,18 +4,99 @@ use super::{Basis, BasisError, Map};
 use crate::error::{Error, Result};
 use crate::rows::Rows;
 
+/// An input whose gaps are filled with its mean over all rows learned.
+///
+/// In a row that misses the value the input is 0 and `indicator` is 1, so that a summary holds sums and counts of what is there.
+/// Which number belongs into the gap is known when everything learned is solved, and not before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[doc(hidden)] // for file, ingest, python
+pub struct Fill {
+    /// The input with gaps.
+    pub value: usize,
+    /// The input that is 1 where it has one; several may share it.
+    pub indicator: usize,
+}
+
 /// From input row to design row: the basis, with an intercept column in front where wanted.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Design {
     map: Map,
     intercept: bool,
     clip: Option<f64>,
+    fills: Vec<Fill>,
+    /// What goes into the gaps of each of `fills`; empty while rows are summarized, which keeps gaps apart.
+    means: Vec<f64>,
 }
 
 impl Design {
     /// A design of a fixed basis map and, where `intercept`, a leading column of ones.
     pub fn new(map: Map, intercept: bool) -> Self {
-        Self { map, intercept, clip: None }
+        Self { map, intercept, clip: None, fills: Vec::new(), means: Vec::new() }
+    }
+
+    /// The same with inputs whose gaps are filled with their means.
+    ///
+    /// # Errors
+    /// When the basis is not linear, there is no intercept, or an input is not there: means are linear in sums over rows, which
+    /// a design has in its intercept.
+    #[doc(hidden)] // for file, ingest, python
+    pub fn with_fills(self, fills: Vec<Fill>) -> Result<Self> {
+        if fills.is_empty() {
+            return Ok(Self { fills, means: Vec::new(), ..self });
+        }
+        self.check_fillable()?;
+        let count = self.inputs();
+        let bad = |fill: &&Fill| {
+            fill.value >= count || fill.indicator >= count || fill.value == fill.indicator
+        };
+        if let Some(fill) = fills.iter().find(bad) {
+            let reason = format!("{fill:?} names an input that is not there, of {count}");
+            return Err(Error::State { reason });
+        }
+        Ok(Self { fills, means: Vec::new(), ..self })
+    }
+
+    /// Refuses to fill gaps with means where rows are not mapped linearly, or their sums are not kept.
+    pub(crate) fn check_fillable(&self) -> Result<()> {
+        let reason = if !self.map.is_identity() || self.clip.is_some() {
+            format!(
+                "the mean of all rows is put in after they were summarized, which takes the linear basis without a clip, not \
+                 {}; fill the gaps before, or drop the rows",
+                self.map.basis()
+            )
+        } else if !self.intercept {
+            "a model without an intercept keeps no sums of its inputs; give it an intercept, or drop the rows"
+                .to_owned()
+        } else {
+            return Ok(());
+        };
+        Err(Error::Unsupported { operation: "filling gaps with means", reason })
+    }
+
+    /// The inputs whose gaps are filled with their means.
+    #[doc(hidden)] // for python
+    pub fn fills(&self) -> &[Fill] {
+        &self.fills
+    }
+
+    /// The same design, which puts these means into the gaps of rows: one for each of its fills.
+    #[must_use]
+    pub(crate) fn with_means(&self, means: Vec<f64>) -> Self {
+        Self { means, ..self.clone() }
+    }
+
+    /// Design columns with gaps, their indicators, and what goes into the gaps.
+    pub(crate) fn filled_columns(&self) -> impl Iterator<Item = (usize, usize, f64)> {
+        let first = usize::from(self.intercept);
+        self.fills
+            .iter()
+            .zip(&self.means)
+            .map(move |(fill, mean)| (fill.value + first, fill.indicator + first, *mean))
+    }
+
+    /// Whether two designs have the same columns, whatever their gaps are filled with.
+    pub(crate) fn has_columns_of(&self, other: &Self) -> bool {
+        self.map == other.map && self.intercept == other.intercept && self.clip == other.clip
     }
 
     /// The same with features scaled down where they are longer than `clip`.
@@ -85,7 +166,7 @@ impl Design {
             return Ok(self.clone());
         }
         let map = super::Basis::default().fix(&[], self.inputs() + count)?;
-        Ok(Self::new(map, self.intercept).with_clip(self.clip))
+        Ok(Self { map, ..self.clone() })
     }
 
     /// Writes the design rows of `x[from..]` into `out`, `stride` apart.
@@ -128,6 +209,7 @@ impl Design {
         }
         if self.map.is_identity() {
             x.copy_into(from, out, stride, offset, scale);
+            self.fill_gaps(out, stride);
             return Ok(());
         }
         let to = from + out.len() / stride;
@@ -149,6 +231,23 @@ impl Design {
             }
         }
         Ok(())
+    }
+}
+
+impl Design {
+    /// Puts means into the gaps of design rows, where they are known.
+    fn fill_gaps(&self, out: &mut [f64], stride: usize) {
+        if self.means.is_empty() {
+            return;
+        }
+        for row in out.chunks_exact_mut(stride) {
+            for (value, indicator, mean) in self.filled_columns() {
+                row[value] += mean * row[indicator];
+            }
+            for (_, indicator, _) in self.filled_columns() {
+                row[indicator] = 0.0;
+            }
+        }
     }
 }
 

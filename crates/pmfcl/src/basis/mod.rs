@@ -55,7 +55,7 @@ mod spec;
 mod spline;
 mod units;
 
-pub use design::Design;
+pub use design::{Design, Fill};
 #[cfg(test)]
 pub(crate) use design::tests::MAPPED;
 pub use error::BasisError;

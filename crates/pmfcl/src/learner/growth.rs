@@ -4,9 +4,11 @@ use std::sync::Arc;
 
 use super::Learner;
 use super::memory::Memory;
+use crate::basis::{Design, Fill};
 use crate::error::{Error, Result};
 use crate::problem::{Outputs, Pool, TaskSummary, moved_scatters, widened};
 use crate::settings::Preference;
+use crate::summary::Summary;
 
 impl Learner {
     /// Merges with a memory made elsewhere: afterwards this learner has learned both. The classes are those of both.
@@ -35,6 +37,7 @@ impl Learner {
             return Ok(());
         }
         let mut both = self.clone();
+        both.unite_fills(other)?;
         let places = both.unite_outputs(&other.outputs);
         both.settle();
         let file = |both: &mut Learner, at: usize, record: &super::TaskRecord| {
@@ -84,7 +87,7 @@ impl Learner {
             });
         }
         let (m, p) = self.shape()?;
-        let pool = other.pool()?;
+        let pool = other.shared_pool()?;
         let quadratic = match places {
             Some(places) => pool.quadratic.rearrange_targets(places, p)?,
             None => pool.quadratic.clone(),
@@ -132,8 +135,16 @@ impl Learner {
         };
         self.memory = Memory::Folded { base: Arc::new(pool), waiting: Vec::new() };
         self.pooled = super::Lazy::default();
-        self.solved = super::Lazy::default();
+        (self.solved, self.filled) = (super::Lazy::default(), super::Lazy::default());
         Ok(())
+    }
+
+    /// Fills the gaps that either of both has.
+    fn unite_fills(&mut self, other: &Learner) -> Result<()> {
+        let (Some(own), Some(theirs)) = (&self.design, &other.design) else { return Ok(()) };
+        let mut fills = own.fills().to_vec();
+        fills.extend(theirs.fills().iter().filter(|fill| !own.fills().contains(fill)));
+        self.set_fills(fills)
     }
 
     /// Adds the classes of another learner; for each of its places the place here, `None` where nothing moves.
@@ -171,11 +182,75 @@ impl Learner {
         let mut next = self.clone();
         let width = count + offset;
         next.transform(&|task| task.rearranged(&columns[..task.quadratic.width()], width))?;
-        next.design = Some(wider);
+        let moved = |fill: &Fill| Fill {
+            value: places[fill.value],
+            indicator: places[fill.indicator],
+        };
+        let fills = wider.fills().iter().map(moved).collect();
+        next.design = Some(wider.with_fills(fills)?);
         for sample in next.samples.values_mut() {
             let sample = Arc::make_mut(sample);
             sample.move_inputs(&places[..sample.width()], count);
         }
+        *self = next;
+        Ok(())
+    }
+
+    /// Inputs that are zero in every row in memory: a category that no row has any more. None where memory does not say it, for
+    /// tasks that were merged, losses that are bounded, and bases that are not linear.
+    pub fn unused_inputs(&self) -> Vec<usize> {
+        let Some(design) = &self.design else { return Vec::new() };
+        let Ok(tasks) = self.every_task("looking for unused inputs") else { return Vec::new() };
+        if !design.map().is_identity() || !self.problem.description().exact || tasks.is_empty() {
+            return Vec::new();
+        }
+        let first = usize::from(design.intercept());
+        let mut used = vec![false; design.inputs()];
+        for task in tasks {
+            let squares = task.quadratic.column_squares();
+            for (used, square) in used.iter_mut().zip(&squares[first..]) {
+                *used |= *square > 0.0;
+            }
+        }
+        (0..used.len()).filter(|&j| !used[j]).collect()
+    }
+
+    /// Drops inputs that are zero in every row in memory; predictions of rows that are zero there too stay as they are.
+    ///
+    /// # Errors
+    /// When an input is not one of [`Learner::unused_inputs`], or all of them would go.
+    pub fn drop_inputs(&mut self, dropped: &[usize]) -> Result<()> {
+        let Some(design) = self.design.clone() else { return Err(Error::NotLearned) };
+        let unused = self.unused_inputs();
+        let kept: Vec<usize> = (0..design.inputs()).filter(|j| !dropped.contains(j)).collect();
+        if kept.is_empty() || dropped.iter().any(|j| !unused.contains(j)) {
+            return Err(Error::Unsupported {
+                operation: "dropping inputs",
+                reason: "rows in memory have them, or none would be left".to_owned(),
+            });
+        }
+        if dropped.is_empty() {
+            return Ok(());
+        }
+        let first = usize::from(design.intercept());
+        let columns: Vec<usize> = (0..first).chain(kept.iter().map(|j| j + first)).collect();
+        let mut next = self.clone();
+        next.transform(&|task| {
+            let own = |s: &Summary| {
+                let there: Vec<usize> = columns.iter().copied().filter(|&j| j < s.width()).collect();
+                s.without_zero_columns(&there)
+            };
+            let scatters = task.scatters.iter().map(own).collect();
+            Ok(TaskSummary { quadratic: own(&task.quadratic), scatters, ..task.clone() })
+        })?;
+        let place = |j: usize| kept.binary_search(&j).ok();
+        let fills = design.fills().iter().filter_map(|fill| {
+            Some(Fill { value: place(fill.value)?, indicator: place(fill.indicator)? })
+        });
+        let narrow = Design::linear(kept.len(), design.intercept())?.with_clip(design.clip());
+        next.design = Some(narrow.with_fills(fills.collect())?);
+        // Samples wait for a solution with inputs that are zero in all their rows.
+        next.samples.clear();
         *self = next;
         Ok(())
     }
@@ -235,7 +310,7 @@ impl Learner {
             {
                 differ("number of targets", a.to_string(), b.to_string())?;
             }
-            if a != b {
+            if !a.has_columns_of(b) {
                 return Err(Error::Mismatch {
                     what: "what the basis was fixed to by its first rows",
                     left: "here".to_owned(),

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::gaps::{FilledPool, filled_by};
 use super::lazy::Lazy;
 use super::memory::Memory;
 use super::{Learner, TaskRecord, TaskReport, weighed};
@@ -90,12 +91,22 @@ impl Learner {
             let fade = settings.prefer.fade(t + 1 - from);
             let base = base.as_ref().map(|pool| (pool, fade));
             let pool = Pool::with_tasks(base, (m, p), &parts)?;
-            let context = TaskContext { settings: &settings, ..self.context()? };
+            let design = self.design.as_ref().ok_or(Error::NotLearned)?;
+            // Gaps are filled with the means of what had been learned by then.
+            let filled = match design.fills() {
+                [] => None,
+                _ => Some(FilledPool::of(design, &pool)?),
+            };
+            let (then, design) = match &filled {
+                Some(filled) => (&*filled.pool, &filled.design),
+                None => (&pool, design),
+            };
+            let context = TaskContext { settings: &settings, ..self.context_with(design) };
             let effective = pool.effective().ok_or(Error::NotLearned)?;
-            let solved = self.solved_then(context, &pool, effective, (&tasks[..=t], &shares))?;
+            let solved = self.solved_then(context, then, effective, (&tasks[..=t], &shares))?;
             let sum: f64 = shares.iter().sum();
             let weights = shares.iter().map(|share| share / sum).collect();
-            let input = AssessInput { context, pool: &pool, effective, solved: &solved };
+            let input = AssessInput { context, pool: then, effective, solved: &solved };
             found.push(f(&input, weights)?);
             running = Some((pool, t + 1));
         }
@@ -114,7 +125,8 @@ impl Learner {
         let records = tasks.len();
         let left_out = context.settings.ridge == Ridge::LeaveOneTaskOut && tasks.len() > 1;
         let tasks = if left_out {
-            let wide = tasks.iter().map(|task| task.widened(m, p)).collect::<Result<Vec<_>>>()?;
+            let filled = tasks.iter().map(|task| filled_by(context.design, task.widened(m, p)?));
+            let wide = filled.collect::<Result<Vec<_>>>()?;
             Some(wide.into_iter().zip(shares.iter().copied()).collect())
         } else {
             None
@@ -260,7 +272,7 @@ impl Learner {
             });
         }
         let share = self.shares()?[at];
-        let pool = self.pool()?;
+        let pool = self.shared_pool()?;
         let rest = if self.records.len() == 1 {
             None
         } else {
@@ -387,7 +399,7 @@ impl Learner {
         self.edits += 1;
         // Tables and samples are known by the positions of their tasks, which are about to change.
         self.keep_tables();
-        self.solved = Lazy::default();
+        (self.solved, self.filled) = (Lazy::default(), Lazy::default());
         self.samples.remove(&at);
         let samples = std::mem::take(&mut self.samples);
         let moved = samples.into_iter().map(|(t, s)| (if t > at { t - 1 } else { t }, s));

@@ -10,6 +10,7 @@
 
 mod append;
 mod calibration;
+mod gaps;
 mod growth;
 mod hindsight;
 mod lazy;
@@ -42,6 +43,7 @@ use crate::rows::{Rows, TaskRows};
 use crate::settings::{MemoryKind, Preference, Ridge, Settings, StoredPrecision, Weighed};
 use crate::solve::Solution;
 use crate::summary::Summary;
+use gaps::FilledPool;
 use lazy::Lazy;
 use memory::{Memory, pool_bytes, worth_holding};
 
@@ -66,6 +68,8 @@ pub struct Learner {
     /// Counts changes other than tasks that were added at the end, from a number no other learner began with.
     edits: u64,
     pooled: Lazy<Arc<Pool>>,
+    /// The pool with its gaps filled, where inputs have any.
+    filled: Lazy<FilledPool>,
     solved: Lazy<Solved>,
     /// Samples of tasks, by position, that the next solution measures probabilities with.
     samples: BTreeMap<usize, Arc<RowSample>>,
@@ -114,6 +118,7 @@ impl Learner {
             generation: 0,
             edits: NEXT.fetch_add(1 << 32, Ordering::Relaxed),
             pooled: Lazy::default(),
+            filled: Lazy::default(),
             solved: Lazy::default(),
             samples: BTreeMap::new(),
             calibrations: 0,
@@ -266,10 +271,9 @@ impl Learner {
         })
     }
 
-    /// What tasks are summarized under, once the design is fixed.
+    /// What tasks are solved and judged under, once the design is fixed.
     fn context(&self) -> Result<TaskContext<'_>> {
-        let design = self.design.as_ref().ok_or(Error::NotLearned)?;
-        Ok(self.context_with(design))
+        Ok(self.context_with(self.filling_design()?))
     }
 
     /// What tasks are summarized under with this design, which is the learner's own or will be.
@@ -278,12 +282,15 @@ impl Learner {
         TaskContext { problem, settings, design, outputs }
     }
 
-    /// The pool of all tasks: `Σ (u_t/n_t) task_t` under the present preference.
+    /// The pool of all tasks: `Σ (u_t/n_t) task_t` under the present preference, with gaps filled where inputs have any.
     ///
     /// # Errors
     /// When nothing has been learned, or sums leave the range of double precision.
     pub fn pool(&self) -> Result<&Pool> {
-        Ok(self.shared_pool()?)
+        match self.filled_pool()? {
+            Some(filled) => Ok(&filled.pool),
+            None => Ok(self.shared_pool()?),
+        }
     }
 
     fn shared_pool(&self) -> Result<&Arc<Pool>> {
@@ -358,7 +365,7 @@ impl Learner {
         weighed(&self.records)
     }
 
-    /// The summaries of the tasks over all columns, in order; `None` once compact memory has folded them, or while some are
+    /// The summaries of the tasks over all columns, gaps filled, in order; `None` once compact memory has folded them, or while some are
     /// in a file ([`Learner::unloaded`]).
     pub fn summaries(&self) -> Option<Vec<Cow<'_, Summary>>> {
         self.every_summary("this").ok()
@@ -370,7 +377,8 @@ impl Learner {
             return Ok(Vec::new());
         }
         let (m, p) = self.shape()?;
-        self.every_task(operation)?.iter().map(|task| task.widened(m, p)).collect()
+        let tasks = self.every_task(operation)?;
+        tasks.iter().map(|task| self.filled(task.widened(m, p)?)).collect()
     }
 
     /// All task summaries, or why they are not available.
@@ -540,6 +548,9 @@ impl Learner {
                 ),
             });
         }
+        if !design.fills().is_empty() {
+            self.check_fillable(design)?;
+        }
         let outputs = problem.method().outputs_with(&self.outputs, &summary)?;
         let summary = match outputs.classes() {
             Some(classes) => summary.aligned(classes)?,
@@ -640,7 +651,7 @@ impl Learner {
     /// Keeps the pool and the tables that have been made, and forgets the solution: something is about to change.
     fn settle(&mut self) {
         self.keep_tables();
-        self.solved = Lazy::default();
+        (self.solved, self.filled) = (Lazy::default(), Lazy::default());
         let Some(pool) = self.pooled.take() else { return };
         match &mut self.memory {
             Memory::Ledger { summaries, base, pooled } => {
@@ -658,7 +669,7 @@ impl Learner {
     /// Forgets pool and solution, to be made again from the summaries.
     fn unsettle(&mut self) {
         self.keep_tables();
-        self.solved = Lazy::default();
+        (self.solved, self.filled) = (Lazy::default(), Lazy::default());
         self.pooled = Lazy::default();
         if let Memory::Ledger { base, pooled, .. } = &mut self.memory {
             *base = None;
@@ -670,7 +681,7 @@ impl Learner {
     /// Gives the memory a pool that was made elsewhere from the same tasks.
     pub(crate) fn adopt_pool(&mut self, pool: Arc<Pool>) {
         self.keep_tables();
-        self.solved = Lazy::default();
+        (self.solved, self.filled) = (Lazy::default(), Lazy::default());
         self.pooled = Lazy::made(pool);
     }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::gaps::apart;
 use super::{Learner, check_width};
 use crate::error::{Error, Result, listing};
 use crate::problem::{ClassRule, Evaluation, Novelty, Outputs, Response, response_largest};
@@ -131,13 +132,15 @@ impl Learner {
         Ok(solved.calibrated.get_or_init(|| made))
     }
 
-    /// Parameters with what their columns stand for, classes in sorted order.
+    /// Parameters with what their columns stand for, classes in sorted order. Where gaps are filled with means, the indicator of
+    /// a gap has what the mean adds: the parameters answer rows with gaps filled and rows with gaps apart.
     ///
     /// # Errors
     /// When nothing has been learned.
     pub fn parameters(&self) -> Result<Parameters> {
         let solved = self.solved()?;
-        let (theta, mut response) = (&solved.solution.theta, self.response()?.clone());
+        let theta = &apart(self.filling_design()?, &solved.solution.theta);
+        let mut response = self.response()?.clone();
         let Outputs::Classes(classes) = &self.outputs else {
             return Ok(Parameters { theta: theta.clone(), classes: Vec::new(), response });
         };
@@ -245,7 +248,7 @@ impl Learner {
         x: Rows<'_>,
         answer: impl Fn(&[f64], &mut Vec<f64>) + Sync,
     ) -> Result<Vec<f64>> {
-        let design = self.design.as_ref().ok_or(Error::NotLearned)?;
+        let design = self.filling_design()?;
         check_width(design, &x)?;
         if let Some((row, column, value)) = x.first_not_finite() {
             return Err(Error::NotFinite { what: "feature", row: row as u64, column, value });

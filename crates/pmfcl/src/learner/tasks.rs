@@ -1,5 +1,6 @@
 //! Every task as it stands under the current solution.
 
+use super::gaps::{filled_by, with_least};
 use super::{Learner, TaskRecord};
 use crate::error::{Error, Result};
 use crate::problem::{
@@ -116,7 +117,12 @@ impl Learner {
     /// A task under a solution.
     pub(super) fn assess(&self, input: &AssessInput<'_>, task: &TaskSummary) -> Result<Assessment> {
         let (m, p) = self.shape()?;
-        self.problem.method().assess(input, task, &*task.widened(m, p)?)
+        let wide = task.widened(m, p)?;
+        let filled = filled_by(input.context.design, wide)?;
+        if input.context.design.fills().is_empty() {
+            return self.problem.method().assess(input, task, &filled);
+        }
+        self.problem.method().assess(input, &with_least(task, &filled), &filled)
     }
 
     /// What is known of a task once compact memory has merged it with the others.
@@ -207,7 +213,8 @@ impl Learner {
     /// When nothing has been learned, the least loss of a task is unknown, or for `gaussian` the tasks have been merged.
     pub fn mean_forgetting(&self) -> Result<f64> {
         let unknown = |reason: String| Error::Unsupported { operation: "mean forgetting", reason };
-        if !self.problem.description().least_squares_stand_in {
+        let filled = self.filled_pool()?.is_some();
+        if !self.problem.description().least_squares_stand_in && !filled {
             let (pool, theta) = (self.pool()?, &self.solution()?.theta);
             let least = pool
                 .least
@@ -218,7 +225,7 @@ impl Learner {
         for task in self.tasks()? {
             let forgetting = task.forgetting.ok_or_else(|| {
                 unknown(format!(
-                    "the class means of `{}` are gone or have no weight; use the ledger",
+                    "what `{}` has of its own is gone or has no weight; use the ledger",
                     task.name
                 ))
             })?;

@@ -249,16 +249,23 @@ impl Covariance {
     /// Standard error of every parameter, `[target][column]`; `None` where the rows seen do not determine
     /// the parameter, and for all of them where there is a reason in [`Covariance::missing`].
     pub fn standard_errors(&self) -> Vec<Vec<Option<f64>>> {
-        let m = self.root.width();
+        let single: Vec<Contrast> = (0..self.root.width()).map(|j| vec![(j, 1.0)]).collect();
+        self.contrast_errors(&single)
+    }
+
+    /// The same for sums of parameters, `[target][contrast]`. An empty sum is 0, with an error of 0.
+    #[doc(hidden)] // for python, report
+    pub fn contrast_errors(&self, contrasts: &[Contrast]) -> Vec<Vec<Option<f64>>> {
         let Some(sigma) = self.sigma() else {
-            return vec![vec![None; m]; self.root.targets()];
+            return vec![vec![None; contrasts.len()]; self.root.targets()];
         };
-        let mut unit = vec![0.0; m];
-        let spread: Vec<Option<f64>> = (0..m)
-            .map(|j| {
-                unit[j] = 1.0;
-                let spread = self.spread(&unit);
-                unit[j] = 0.0;
+        let mut row = vec![0.0; self.root.width()];
+        let spread: Vec<Option<f64>> = contrasts
+            .iter()
+            .map(|contrast| {
+                contrast.iter().for_each(|(j, factor)| row[*j] += factor);
+                let spread = self.spread(&row);
+                contrast.iter().for_each(|(j, _)| row[*j] = 0.0);
                 spread.map(f64::sqrt)
             })
             .collect();
@@ -306,6 +313,10 @@ fn squared_weights(learner: &Learner, samples: f64) -> Result<Option<Summary>> {
     pool(first.width(), first.targets(), parts).map(Some)
 }
 
+/// A sum of parameters: columns of the design, each with its factor.
+#[doc(hidden)] // for file, python, report
+pub type Contrast = Vec<(usize, f64)>;
+
 /// A prediction with its interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Interval {
@@ -337,6 +348,17 @@ pub fn predict_intervals(learner: &Learner, x: Rows<'_>, level: f64) -> Result<V
 /// Without per-task summaries, or with a single task.
 #[doc(hidden)] // for report
 pub fn cluster_errors(learner: &Learner) -> Result<Vec<Vec<f64>>> {
+    let width = learner.solution()?.theta.width();
+    let single: Vec<Contrast> = (0..width).map(|j| vec![(j, 1.0)]).collect();
+    cluster_errors_of(learner, &single)
+}
+
+/// The same for sums of parameters, `[target][contrast]`.
+///
+/// # Errors
+/// As [`cluster_errors`].
+#[doc(hidden)] // for report
+pub fn cluster_errors_of(learner: &Learner, contrasts: &[Contrast]) -> Result<Vec<Vec<f64>>> {
     let tasks = super::conflict::per_task(learner)?;
     if tasks.len() < 2 {
         return Err(Error::Unsupported {
@@ -347,14 +369,15 @@ pub fn cluster_errors(learner: &Learner) -> Result<Vec<Vec<f64>>> {
     let theta: &Theta = &learner.solution()?.theta;
     let covariance = Covariance::of(learner)?;
     let shares: Vec<f64> = learner.tasks()?.iter().map(|t| t.weight).collect();
-    let mut squares = vec![vec![0.0; theta.width()]; theta.targets()];
+    let mut squares = vec![vec![0.0; contrasts.len()]; theta.targets()];
     for (task, share) in tasks.iter().zip(shares) {
         let gradient = task.gradient(theta)?;
         for (k, squares) in squares.iter_mut().enumerate() {
             let pull: Vec<f64> =
                 gradient.column(k).iter().map(|g| g * share * covariance.samples).collect();
-            for (s, v) in squares.iter_mut().zip(covariance.solve(&pull)) {
-                *s += v * v;
+            let moved = covariance.solve(&pull);
+            for (s, contrast) in squares.iter_mut().zip(contrasts) {
+                *s += contrast.iter().map(|(j, factor)| factor * moved[*j]).sum::<f64>().powi(2);
             }
         }
     }

@@ -310,6 +310,36 @@ impl Summary {
         Self::from_triangle(triangle, self.n, self.target_sum.clone()).kept()
     }
 
+    /// The summary without columns that are zero in all rows; `kept` has the others, ascending. Exact to the bit.
+    pub(crate) fn without_zero_columns(&self, kept: &[usize]) -> Summary {
+        let mut places = vec![None; self.m];
+        kept.iter().enumerate().for_each(|(to, &from)| places[from] = Some(to as u32));
+        let (mut packed, mut pivots) = (Vec::with_capacity(self.packed.len()), Vec::new());
+        let mut starts = Vec::with_capacity(self.rank());
+        for (pivot, r, z) in self.iter() {
+            // A zero column has no pivot.
+            let Some(to) = places[pivot] else { continue };
+            starts.push(packed.len());
+            pivots.push(to);
+            let cells = r.iter().zip(&places[pivot..]).filter(|(_, place)| place.is_some());
+            packed.extend(cells.map(|(v, _)| *v));
+            packed.extend_from_slice(z);
+        }
+        Self { m: kept.len(), pivots, packed, starts, ..self.clone() }
+    }
+
+    /// The summary of the same rows with their gaps filled: for each `(value, indicator, mean)`, `mean` times column `indicator`
+    /// is added to column `value`, and the indicators are then zero. One QR.
+    pub(crate) fn filled(&self, fills: &[(usize, usize, f64)]) -> Result<Summary> {
+        let filled = Filled { summary: self, fills };
+        let mut triangle = match self.rank() {
+            0 => return Ok(self.clone()),
+            rank => kernel::factor(self.m, self.p, &filled, 0..rank),
+        };
+        triangle.residual = add(&triangle.residual, &self.c);
+        Self::from_triangle(triangle, self.n, self.target_sum.clone()).kept()
+    }
+
     /// The summary with its targets elsewhere: target `k` goes to target `places[k]` of `count`; the others
     /// are zero for all rows. Exact to the bit.
     ///
@@ -523,6 +553,36 @@ impl Source for Moved<'_> {
                 row[*place] = *v;
             }
             row[self.m..].copy_from_slice(z);
+        }
+    }
+}
+
+/// The rows of a summary with their gaps filled.
+struct Filled<'a> {
+    summary: &'a Summary,
+    fills: &'a [(usize, usize, f64)],
+}
+
+impl Source for Filled<'_> {
+    fn rows(&self) -> usize {
+        self.summary.rank()
+    }
+
+    fn fill(&self, from: usize, out: &mut [f64]) {
+        out.fill(0.0);
+        let m = self.summary.m;
+        for (i, row) in (from..).zip(out.chunks_exact_mut(m + self.summary.p)) {
+            let (pivot, r, z) = self.summary.row(i);
+            for (o, v) in row[pivot..m].iter_mut().zip(r) {
+                *o = *v;
+            }
+            for &(value, indicator, mean) in self.fills {
+                row[value] += mean * row[indicator];
+            }
+            for &(_, indicator, _) in self.fills {
+                row[indicator] = 0.0;
+            }
+            row[m..].copy_from_slice(z);
         }
     }
 }

@@ -44,7 +44,7 @@ fn learn(learner: &mut Learner, name: &str, table: &Table) {
 fn check(learner: &Learner, table: &Table) -> Check {
     let (design, draft) = draft(learner, table);
     let reference = Reference::of(learner, &names()).unwrap();
-    let rows = reference.look(learner, &table.task(), |i| i as u64);
+    let rows = reference.look(learner, &table.task(), &[], |i| i as u64);
     let task = NewTask {
         design: &design,
         draft: &draft,
@@ -52,6 +52,7 @@ fn check(learner: &Learner, table: &Table) -> Check {
         dropped: 0,
         inputs: &names(),
         targets: &["y".to_owned()],
+        gaps: &[],
     };
     Check::of(learner, &task, Effort::Full).unwrap()
 }

@@ -18,6 +18,7 @@ mod federated;
 mod federated_classes;
 mod federated_refusals;
 mod forgetting;
+mod gaps;
 mod golden;
 mod laws;
 mod layers;

@@ -1,6 +1,7 @@
 //! Which inputs have moved, and whether one of them is in other units.
 
 use super::NewTask;
+use crate::basis::Fill;
 use crate::error::Result;
 use crate::learner::Learner;
 use crate::problem::{Exactness, Moments};
@@ -121,6 +122,21 @@ pub(super) fn spreads_of(learner: &Learner) -> Option<Vec<Spread>> {
     spreads(&pool.quadratic, pool.moments.as_ref(), exact, design.intercept())
 }
 
+/// Mean and spread of the inputs over the rows that have them: a gap counts as 0 in the sums.
+fn present(spreads: &[Spread], gaps: &[Fill]) -> Vec<Spread> {
+    let mut present = spreads.to_vec();
+    for gap in gaps.iter().filter(|gap| gap.value < spreads.len()) {
+        let there = 1.0 - spreads.get(gap.indicator).map_or(0.0, |share| share.mean);
+        let Spread { mean, sd } = spreads[gap.value];
+        if there > 1e-9 {
+            let own = mean / there;
+            let variance = (sd * sd + mean * mean) / there - own * own;
+            present[gap.value] = Spread { mean: own, sd: variance.max(0.0).sqrt() };
+        }
+    }
+    present
+}
+
 /// What every input known to memory has done.
 pub(super) fn shifts(
     learner: &Learner,
@@ -130,7 +146,15 @@ pub(super) fn shifts(
     let summary = &task.draft.summary;
     let exact = learner.problem().exactness() == Exactness::Exact;
     let now = spreads(&summary.quadratic, summary.moments.as_ref(), exact, task.design.intercept());
-    let (Some(before), Some(now)) = (spreads_of(learner), now) else { return Ok(Vec::new()) };
+    let before = if learner.design().is_some_and(|design| design.map().is_identity()) {
+        let pool = learner.pool_with_gaps()?;
+        spreads(&pool.quadratic, pool.moments.as_ref(), exact, task.design.intercept())
+    } else {
+        None
+    };
+    let (Some(before), Some(now)) = (before, now) else { return Ok(Vec::new()) };
+    // Of rows that have a value: a column with more gaps has not moved for that.
+    let (before, now) = (present(&before, task.gaps), present(&now, task.gaps));
     let (n0, n1) = (learner.effective_samples()?, summary.head.samples);
     let pairs = before.iter().zip(&now).take(known).enumerate();
     Ok(pairs
@@ -146,7 +170,7 @@ pub(super) fn shifts(
             };
             let scale = if a.sd > 0.0 { a.sd } else { b.sd };
             let shift = if scale > 0.0 { gap / scale } else { 0.0 };
-            let named = task.inputs.get(input).is_some_and(|name| name.contains('='));
+            let named = task.inputs.get(input).is_some_and(|name| name.contains('=') || name.ends_with(" is missing"));
             // Spreads of rare values differ by chance; a mean that moved, or a spread five times as large, does not.
             let certain = p_value < 1e-4 || (b.sd / a.sd).ln().abs() > 5_f64.ln();
             let unit = if named || n0 < FEW || n1 < FEW || !certain { None } else { unit(*a, *b) };

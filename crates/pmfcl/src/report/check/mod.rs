@@ -17,7 +17,9 @@ pub use columns::{InputShift, UnitChange};
 pub use condition::Condition;
 pub use rows::{OutlyingRow, Reference, RowFindings, RowReason};
 
-use crate::basis::Design;
+use std::borrow::Cow;
+
+use crate::basis::{Design, Fill};
 use crate::error::Result;
 use crate::learner::Learner;
 use crate::problem::{Draft, widened};
@@ -57,6 +59,8 @@ pub struct NewTask<'a> {
     pub inputs: &'a [String],
     /// Names of the targets.
     pub targets: &'a [String],
+    /// The inputs that have gaps, and the inputs that say where, those added at the end included.
+    pub gaps: &'a [Fill],
 }
 
 /// How much is computed.
@@ -372,7 +376,7 @@ impl Check {
 
 /// The test of drift and its costs; `None` where the loss is not a squared error of values, or memory does not allow it.
 fn drift_of(learner: &Learner, task: &NewTask<'_>) -> Option<Drift> {
-    let (problem, summary) = (learner.problem(), &task.draft.summary.quadratic);
+    let problem = learner.problem();
     if !problem.description().exact || problem.predicts_classes() {
         return None;
     }
@@ -380,6 +384,9 @@ fn drift_of(learner: &Learner, task: &NewTask<'_>) -> Option<Drift> {
     let known = learner.design()?.inputs();
     let mut wider = learner.clone();
     wider.extend_inputs(task.design.inputs().saturating_sub(known)).ok()?;
+    wider.set_fills(task.design.fills().to_vec()).ok()?;
+    // Gaps are filled as in memory.
+    let summary = &*wider.filled(Cow::Borrowed(&task.draft.summary.quadratic)).ok()?;
     let tests = drift(&wider, summary).unwrap_or_default();
     let p_value = smallest_p(&tests).ok();
     let halved =
@@ -395,7 +402,8 @@ fn drift_of(learner: &Learner, task: &NewTask<'_>) -> Option<Drift> {
     let settings = Settings { prefer: Preference::Samples, ..learner.settings().clone() };
     let mut alone = Learner::new(problem.clone(), settings).ok()?;
     alone.insert(name, task.design, task.draft.clone(), 1.0).ok()?;
-    let own = summary.loss(&alone.solution().ok()?.theta).ok()?;
+    let filled = alone.filled(Cow::Borrowed(&task.draft.summary.quadratic)).ok()?;
+    let own = filled.loss(&alone.solution().ok()?.theta).ok()?;
     let wide = widened(pool, summary.width(), summary.targets()).ok()?;
     let relative =
         |now: f64, least: f64| if least > 0.0 { (now / least - 1.0).max(0.0) } else { 0.0 };

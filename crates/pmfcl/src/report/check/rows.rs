@@ -2,6 +2,7 @@
 
 use super::columns::{Spread, spreads_of};
 use super::short;
+use crate::basis::Fill;
 use crate::error::Result;
 use crate::learner::Learner;
 use crate::problem::Evaluation;
@@ -22,6 +23,8 @@ pub struct Reference {
     inputs: Vec<Option<Spread>>,
     /// Noise of each target; none where it is unknown.
     sigma: Vec<f64>,
+    /// Means of the inputs over the rows that have them; none where memory does not hold them.
+    means: Vec<f64>,
 }
 
 /// A row that is far from everything learned.
@@ -127,7 +130,9 @@ impl Reference {
     /// When nothing has been learned.
     pub fn of(learner: &Learner, names: &[String]) -> Result<Self> {
         let spreads = spreads_of(learner).unwrap_or_default();
-        let category = |j: usize| names.get(j).is_some_and(|name| name.contains('='));
+        let category = |j: usize| {
+            names.get(j).is_some_and(|name| name.contains('=') || name.ends_with(" is missing"))
+        };
         let inputs = spreads
             .into_iter()
             .enumerate()
@@ -141,23 +146,33 @@ impl Reference {
             Vec::new()
         };
         learner.solution()?;
-        Ok(Self { inputs, sigma })
+        let means = learner.input_means().unwrap_or_default();
+        Ok(Self { inputs, sigma, means })
     }
 
-    /// Looks at rows; `first` is the number of the first of them. Inputs that the learner does not know are passed over, and so
-    /// are rows that it cannot predict.
+    /// Looks at rows; `place` gives the number of each, and `gaps` says which inputs are 1 where others have no value. Inputs that
+    /// the learner does not know are passed over, and so are rows that it cannot predict. A gap is no cell that is far off; where a
+    /// column had none before, its mean stands there.
     pub fn look(
         &self,
         learner: &Learner,
         rows: &TaskRows<'_>,
+        gaps: &[Fill],
         place: impl Fn(usize) -> u64,
     ) -> RowFindings {
         let mut found = RowFindings { rows: rows.x.len() as u64, ..RowFindings::default() };
         let known = learner.design().map_or(0, crate::basis::Design::inputs);
         let mut narrow = Vec::new();
         let x = if rows.x.width() > known {
+            let new: Vec<&Fill> = gaps.iter().filter(|gap| gap.indicator >= known).collect();
             for i in 0..rows.x.len() {
+                let from = narrow.len();
                 narrow.extend((0..known).map(|j| rows.x.get(i, j)));
+                for gap in new.iter().filter(|gap| rows.x.get(i, gap.indicator) > 0.0) {
+                    if let (true, Some(mean)) = (gap.value < known, self.means.get(gap.value)) {
+                        narrow[from + gap.value] = *mean;
+                    }
+                }
             }
             Rows::new(&narrow, known).ok()
         } else {
@@ -170,6 +185,10 @@ impl Reference {
         if let Some(x) = x {
             found.evaluation = learner.evaluate(TaskRows { x, y: rows.y, weights: None }).ok();
         }
+        let mut indicators = vec![None; self.inputs.len()];
+        for gap in gaps.iter().filter(|gap| gap.value < self.inputs.len()) {
+            indicators[gap.value] = Some(gap.indicator);
+        }
         for i in 0..rows.x.len() {
             let mut worst: Option<(f64, RowReason)> = None;
             let mut note = |size: f64, beyond: f64, reason: RowReason| {
@@ -179,6 +198,9 @@ impl Reference {
             };
             for (input, spread) in self.inputs.iter().enumerate() {
                 let Some(Spread { mean, sd }) = *spread else { continue };
+                if indicators[input].is_some_and(|at| rows.x.get(i, at) > 0.0) {
+                    continue;
+                }
                 let value = rows.x.get(i, input);
                 let reason = RowReason::Cell { input, value, mean };
                 note((value - mean).abs() / sd, CELL_BEYOND, reason);
