@@ -115,13 +115,21 @@ package:
 	$(CARGO) package --quiet --no-verify --allow-dirty --workspace \
 	  --exclude pmfcl-baselines --exclude pmfcl-faults --exclude pmfcl-lab --exclude pmfcl-oracle --exclude pmfcl-python
 
-soak:            ## 2,000 kills, a million steps of two writers, and files far larger than memory; not a gate
-	$(CARGO) build --release -p pmfcl-cli
-	PMFCL_STEPS=1000000 $(CARGO) test --release -p pmfcl-file --test stateful -- --nocapture
-	PMFCL_KILLS=2000 $(CARGO) test --release -p pmfcl-cli --test cli -- --include-ignored --nocapture crash:: memory::
+# Kills of writers in processes of their own, of Python that saves and of the program, in memory where there is a file system for it:
+# what SIGKILL leaves does not depend on a disk. The tests of files are built as `make test` builds them, with every check.
+SHM := $(shell test -w /dev/shm && echo TMPDIR=/dev/shm)
 
-fuzz:            ## a million executions of every fuzz target; not a gate
-	for target in summary update broadcast agreement secagg options values basis csv npy idx columnar model; do fuzz/run.sh $$target || exit 1; done
+soak:            ## 10,000 kills, a million steps of two writers, and files far larger than memory; not a gate
+	$(SHM) PMFCL_KILLS=1000 $(CARGO) test --quiet --workspace --exclude pmfcl-python --all-features --test file -- --nocapture kills::
+	$(MAKE) --no-print-directory wheel
+	$(SHM) PMFCL_KILLS=1000 $(VENV)/bin/python -m pytest -q -s python/tests/test_kills.py
+	$(SHM) PMFCL_STEPS=1000000 PMFCL_WORLDS=16 $(CARGO) test --quiet --workspace --exclude pmfcl-python --all-features --test file -- \
+	  --nocapture stateful::
+	$(CARGO) build --release -p pmfcl-cli
+	PMFCL_KILLS=1000 $(CARGO) test --release -p pmfcl-cli --test cli -- --include-ignored --nocapture crash:: memory::
+
+fuzz:            ## forty million executions over all fuzz targets; not a gate
+	fuzz/run.sh all
 
 search:          ## property tests with new seeds and many cases; with DATA=dir also `make sweep`; not a gate
 	env -u PROPTEST_RNG_SEED PROPTEST_CASES=5000 $(CARGO) test --workspace --exclude pmfcl-python --release --tests

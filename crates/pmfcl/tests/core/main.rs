@@ -31,6 +31,8 @@ mod paper;
 mod pareto;
 #[cfg(feature = "seeded-noise")]
 mod private;
+#[cfg(feature = "seeded-noise")]
+mod private_classes;
 mod rank;
 mod refusals;
 mod ridge;
