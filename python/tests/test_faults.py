@@ -16,7 +16,8 @@ SHIM = pathlib.Path(__file__).resolve().parents[2] / "crates" / "pmfcl-faults" /
 COMPILER = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
 
 pytestmark = pytest.mark.skipif(
-    sys.platform != "linux" or not SHIM.exists() or COMPILER is None, reason="needs Linux, the repository and a C compiler"
+    sys.platform != "linux" or not SHIM.exists() or COMPILER is None,
+    reason="needs Linux, the repository and a C compiler",
 )
 
 # More operations than any of the commands makes.

@@ -114,7 +114,8 @@ impl Sums {
             _ => {
                 return Err(Error::Unsupported {
                     operation: "a private sum",
-                    reason: "values are for a model of values, labels for one of classes".to_owned(),
+                    reason: "values are for a model of values, labels for one of classes"
+                        .to_owned(),
                 });
             }
         }

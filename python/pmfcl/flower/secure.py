@@ -121,7 +121,12 @@ class SecureStrategy(PmfStrategy):
             else:
                 summary, clients, _, clipped = server.finish_noisy(self.agreement._core, self._noise)
                 if clipped > 0.1:
-                    log(WARNING, "step %d: about %d %% of the rows are longer than the clips", step, round(100 * clipped))
+                    log(
+                        WARNING,
+                        "step %d: about %d %% of the rows are longer than the clips",
+                        step,
+                        round(100 * clipped),
+                    )
             receipt = self.server.accept(self.agreement.update(self.cohort, step, summary))
         except ValueError as failed:  # too few, or refused
             log(WARNING, "step %d is left out: %s", step, failed)

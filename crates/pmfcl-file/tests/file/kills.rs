@@ -96,10 +96,8 @@ fn found(path: &Path) -> State {
     file.load().expect("summaries that are read");
     let learner = &file.model().learner;
     let equal = learner.settings().prefer == preference(true);
-    let known = Known {
-        tasks: learner.names().map(|name| (name.to_owned(), seed(name))).collect(),
-        equal,
-    };
+    let known =
+        Known { tasks: learner.names().map(|name| (name.to_owned(), seed(name))).collect(), equal };
     check(&known, file.model(), "after a kill");
     Some((known.tasks.into_iter().map(|(_, seed)| seed).collect(), equal))
 }
@@ -123,7 +121,10 @@ fn writer() {
 }
 
 /// Says what is about to be written, writes it, and says that it was.
-fn tell(changes: &[Change], write: impl FnOnce() -> Result<(), FileError>) -> Result<(), FileError> {
+fn report(
+    changes: &[Change],
+    write: impl FnOnce() -> Result<(), FileError>,
+) -> Result<(), FileError> {
     let words: Vec<String> = changes.iter().map(|change| change.word()).collect();
     println!("\nwriting {}", words.join(" "));
     let done = write();
@@ -138,7 +139,7 @@ fn create(path: &Path, fresh: &mut impl Iterator<Item = u64>) {
     loop {
         let seed = fresh.next().unwrap();
         if path.exists() {
-            tell(&[Change::Gone], || {
+            report(&[Change::Gone], || {
                 fs::remove_file(path).unwrap();
                 Ok(())
             })
@@ -147,18 +148,25 @@ fn create(path: &Path, fresh: &mut impl Iterator<Item = u64>) {
         let mut learner = empty();
         learn(&mut learner, &name(seed), seed);
         let model = Model { schema: schema(), learner };
-        tell(&[Change::Learn(seed)], || ModelFile::create(path, &model).map(drop)).unwrap();
+        report(&[Change::Learn(seed)], || ModelFile::create(path, &model).map(drop)).unwrap();
     }
 }
 
 /// What a kind of writer does next to tasks of its own.
-fn plan(kind: &str, own: &[u64], equal: bool, fresh: &mut impl Iterator<Item = u64>) -> Vec<Change> {
+fn plan(
+    kind: &str,
+    own: &[u64],
+    equal: bool,
+    fresh: &mut impl Iterator<Item = u64>,
+) -> Vec<Change> {
     let mut take = |n: usize| fresh.by_ref().take(n).map(Change::Learn).collect::<Vec<_>>();
     match kind {
         "prefer" => vec![Change::Equal(!equal)],
         "unlearn" if own.len() > 1 => vec![Change::Unlearn(own[own.len() / 2])],
         "unlearn" => take(6),
-        _ if own.len() >= MOST_TASKS => own[1..].iter().map(|seed| Change::Unlearn(*seed)).collect(),
+        _ if own.len() >= MOST_TASKS => {
+            own[1..].iter().map(|seed| Change::Unlearn(*seed)).collect()
+        }
         "merge" => take(2),
         _ => take(1),
     }
@@ -182,7 +190,13 @@ fn apply(changes: &[Change], model: &mut Model, merged: bool) {
 }
 
 /// Opens the file, changes the model once or several times, and closes it. Of two writers each removes tasks of its own alone.
-fn commit(kind: &str, path: &Path, draw: &mut Draw, fresh: &mut impl Iterator<Item = u64>, stride: u64) {
+fn commit(
+    kind: &str,
+    path: &Path,
+    draw: &mut Draw,
+    fresh: &mut impl Iterator<Item = u64>,
+    stride: u64,
+) {
     let parity = number("PMFCL_KILLED_NEXT", 1) % stride;
     loop {
         let mut file = match ModelFile::open(path, Access::Write) {
@@ -198,7 +212,7 @@ fn commit(kind: &str, path: &Path, draw: &mut Draw, fresh: &mut impl Iterator<It
             let equal = learner.settings().prefer == preference(true);
             let changes = plan(kind, &own, equal, fresh);
             apply(&changes, file.model_mut(), kind == "merge");
-            tell(&changes, || file.commit()).unwrap();
+            report(&changes, || file.commit()).unwrap();
         }
         drop(file);
         if stride > 1 {
@@ -220,7 +234,7 @@ fn save(path: &Path, draw: &mut Draw, fresh: &mut impl Iterator<Item = u64>) {
             let own: Vec<u64> = model.learner.names().map(seed).collect();
             let changes = plan("learn", &own, false, fresh);
             apply(&changes, &mut model, false);
-            tell(&changes, || {
+            report(&changes, || {
                 version = model.save(path, Replace::Known(&[version.clone()]))?;
                 Ok(())
             })
@@ -241,8 +255,7 @@ fn federate(path: &Path, fresh: &mut impl Iterator<Item = u64>) {
             match change {
                 Change::Learn(seed) => {
                     let (x, y) = rows(*seed);
-                    let rows =
-                        TaskRows::new(Rows::new(&x, D).unwrap(), Rows::new(&y, 1).unwrap());
+                    let rows = TaskRows::new(Rows::new(&x, D).unwrap(), Rows::new(&y, 1).unwrap());
                     let update = Update::of_rows(&agreement, "c", *seed, rows).unwrap();
                     register.server_mut().accept(update).unwrap();
                 }
@@ -250,7 +263,7 @@ fn federate(path: &Path, fresh: &mut impl Iterator<Item = u64>) {
                 Change::Equal(_) | Change::Gone => unreachable!(),
             }
         }
-        tell(&changes, || register.commit().map(drop)).unwrap();
+        report(&changes, || register.commit().map(drop)).unwrap();
     }
 }
 
@@ -305,7 +318,10 @@ impl Writer {
 }
 
 /// What was acknowledged, and what was begun after that.
-fn said(state: &State, lines: impl IntoIterator<Item = String>) -> (State, Option<Vec<Change>>, usize) {
+fn said(
+    state: &State,
+    lines: impl IntoIterator<Item = String>,
+) -> (State, Option<Vec<Change>>, usize) {
     let (mut state, mut begun, mut written) = (state.clone(), None, 0);
     for line in lines {
         if let Some(words) = line.strip_prefix("writing ") {
@@ -382,7 +398,8 @@ fn kill_often(kind: &str, kills: usize) -> Tally {
         if here == known {
             tally.before += usize::from(begun.is_some());
         } else {
-            let begun = begun.unwrap_or_else(|| panic!("{kind}: {known:?} was acknowledged, {here:?} is there"));
+            let begun = begun
+                .unwrap_or_else(|| panic!("{kind}: {known:?} was acknowledged, {here:?} is there"));
             assert_eq!(here, changed(&known, &begun), "{kind}: neither before nor after");
             tally.after += 1;
         }

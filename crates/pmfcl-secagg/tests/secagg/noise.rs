@@ -71,7 +71,8 @@ fn a_masked_sum_has_the_noise_of_those_who_stayed_to_the_bit() {
         let mut server = Server::new(agreement.clone(), Rules::default()).unwrap();
         let summary = released.with_ridge(0.0).unwrap();
         server.accept(Update::of_quadratic(&agreement, "cohort", 0, summary).unwrap()).unwrap();
-        let predicted = server.joint().unwrap().predict(Rows::new(&[0.2, 0.2], D).unwrap()).unwrap();
+        let predicted =
+            server.joint().unwrap().predict(Rows::new(&[0.2, 0.2], D).unwrap()).unwrap();
         assert!((predicted[0] - 0.16).abs() < 0.05, "{predicted:?}");
     }
     // Below the threshold there is no sum at all, so there is never less noise than promised.

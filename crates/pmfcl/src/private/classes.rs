@@ -62,7 +62,13 @@ impl ClippedClasses {
         let spreads = spreads(&self.sums, budget, 1.0)?;
         let numbers = perturb(&self.sums, &self.sums.rounded()?, &spreads, noise);
         let variances = [XX, XY].map(|b| spreads[b] * spreads[b]);
-        Ok(ReleasedClasses::of(self.sums.bounds(), self.sums.targets(), budget, &numbers, variances))
+        Ok(ReleasedClasses::of(
+            self.sums.bounds(),
+            self.sums.targets(),
+            budget,
+            &numbers,
+            variances,
+        ))
     }
 
     /// [`ClippedClasses::release`] on an account.
@@ -229,7 +235,11 @@ impl ReleasedClasses {
         let total = |j: usize| (0..k).map(|class| sums[j * k + class]).sum::<f64>();
         let mut xx = vec![n];
         xx.extend((0..d).map(total));
-        xx.extend((0..d).flat_map(|i| (i..d).map(move |j| (i, j))).map(|(i, j)| lifted(i, j) + between(i, j)));
+        xx.extend(
+            (0..d)
+                .flat_map(|i| (i..d).map(move |j| (i, j)))
+                .map(|(i, j)| lifted(i, j) + between(i, j)),
+        );
         let xy = counts.iter().chain(&sums).copied().collect();
         let (yy, y) = (counts.clone(), counts);
         Summary::from_products(&Products { n, features: d + 1, targets: k, xx, xy, yy, y })

@@ -93,12 +93,14 @@ impl SharedNoise {
         if !sums.design().intercept() {
             return Err(Error::Unsupported {
                 operation: "noise shared by clients",
-                reason: "counts are sums over the column of ones; take a design with an intercept".to_owned(),
+                reason: "counts are sums over the column of ones; take a design with an intercept"
+                    .to_owned(),
             });
         }
         let largest = (1.0 + bounds.x() * bounds.x()).max(bounds.y() * bounds.y());
         if largest > LARGEST {
-            let (what, must) = ("a bound", "at most 63 for a masked sum; scale the columns to about one");
+            let (what, must) =
+                ("a bound", "at most 63 for a masked sum; scale the columns to about one");
             return Err(Error::Range { what, value: bounds.x().max(bounds.y()), must });
         }
         let pieces: Vec<Piece> = match sums.form() {
@@ -118,7 +120,8 @@ impl SharedNoise {
                 return Ok(0);
             }
             if piece.step < FINEST {
-                let (what, must) = ("a bound", "large enough for the fixed point; scale the columns to about one");
+                let (what, must) =
+                    ("a bound", "large enough for the fixed point; scale the columns to about one");
                 return Err(Error::Range { what, value: bounds.x().min(bounds.y()), must });
             }
             // ρ_b = Δ²/2hs², rounded up, with room for τ.
@@ -228,7 +231,14 @@ impl SharedNoise {
     /// How many clients are in a sum, if it can be one.
     fn clients(&self, total: &Products, form: Form) -> Result<f64> {
         let (m, p) = (self.width, self.targets);
-        let shape = [total.features, total.targets, total.xx.len(), total.xy.len(), total.yy.len(), total.y.len()];
+        let shape = [
+            total.features,
+            total.targets,
+            total.xx.len(),
+            total.xy.len(),
+            total.yy.len(),
+            total.y.len(),
+        ];
         let clients = total.n;
         let is_sum = clients >= self.cohort.threshold as f64 && clients.fract().abs() <= 0.0;
         if form != self.form || shape != [m, p, m * (m + 1) / 2, m * p, p, p] || !is_sum {

@@ -113,8 +113,7 @@ fn one_row_of_a_class_changes_nothing_by_more_than_declared_and_the_worst_by_all
                 let with = without.merge(&of(std::slice::from_ref(row))).unwrap();
                 let (a, b) = (without.before_noise().unwrap(), with.before_noise().unwrap());
                 for ((most, (name, a, declared)), (_, b, _)) in most.iter_mut().zip(a).zip(b) {
-                    let moved =
-                        a.iter().zip(&b).map(|(a, b)| (a - b).powi(2)).sum::<f64>().sqrt();
+                    let moved = a.iter().zip(&b).map(|(a, b)| (a - b).powi(2)).sum::<f64>().sqrt();
                     assert!(moved <= declared, "{name} moves by {moved}, {declared} is declared");
                     *most = most.max(moved / declared);
                 }
@@ -292,9 +291,8 @@ fn noise_of_clients_adds_up_to_the_noise_that_is_accounted_for() {
     let (mut square, mut fourth, mut inside) = (0.0, 0.0, 0);
     let sigma = shared.sigma()[0] * f64::from(clients).sqrt();
     for _ in 0..runs {
-        let parts: Vec<Products> = (0..clients)
-            .map(|_| values().with_noise(&shared, &mut noise).unwrap())
-            .collect();
+        let parts: Vec<Products> =
+            (0..clients).map(|_| values().with_noise(&shared, &mut noise).unwrap()).collect();
         let z = added(&parts).xx[0] / sigma;
         square += z * z / f64::from(runs);
         fourth += z.powi(4) / f64::from(runs);
@@ -320,7 +318,8 @@ fn a_sum_with_shared_noise_fits_better_than_noise_at_every_client() {
     let mut noise = Noise::seeded(8);
     let cohort = Cohort { threshold: 8, colluding: 2 };
     let shared = values().shared_noise(budget(1.0), cohort).unwrap();
-    let (mut parts, mut alone): (Vec<Products>, Option<pmfcl::private::Released>) = (Vec::new(), None);
+    let (mut parts, mut alone): (Vec<Products>, Option<pmfcl::private::Released>) =
+        (Vec::new(), None);
     for _ in 0..clients {
         let mut own = values();
         let x: Vec<f64> = (0..2 * rows).map(|_| 1.4 * draw.uniform() - 0.7).collect();
