@@ -7,9 +7,8 @@ import sys
 import time
 
 import numpy as np
-import pytest
-
 import pmfcl
+import pytest
 
 KILLS = int(os.environ.get("PMFCL_KILLS", "20"))
 
