@@ -12,7 +12,7 @@ BUILD := $(CARGO) build --quiet --workspace --all-features
 # A fixed seed: a gate must not be a lottery. `make search` looks with new ones.
 export PROPTEST_RNG_SEED ?= 1
 
-.PHONY: demo test bench fmt fmt-check lint phrases package rust-test doc-test docs deny dependencies python-lint tools wheel python-test flower-test spark-test onnx-test browser-test search sweep soak fuzz clean
+.PHONY: demo test bench fmt fmt-check lint phrases package rust-test doc-test docs deny dependencies python-lint tools wheel python-test flower-test spark-test onnx-test browser-test search sweep soak fuzz clean advisories lock
 
 demo:            ## the main job on bundled real data; pictures in ./pmfcl-demo
 	$(CARGO) run -p pmfcl-cli -- demo
@@ -115,19 +115,31 @@ deny: $(DENY)
 dependencies:
 	$(PYTHON) tests/dependencies/check.py
 
+advisories: $(DENY)  ## known vulnerabilities and unmaintained crates: by the network, or DB=git directory of rustsec/advisory-db; not a gate
+	if [ -n "$(DB)" ]; then $(PYTHON) tests/tools/advisories.py "$(DB)"; else $(DENY) --log-level error check advisories; fi
+
 # The crates as they would be published: manifests, versions and lists of files. They are not compiled from the archives,
 # which takes as long as the tests. The five that are left out are never published.
 package:
 	$(CARGO) package --quiet --no-verify --allow-dirty --workspace \
 	  --exclude pmfcl-baselines --exclude pmfcl-faults --exclude pmfcl-lab --exclude pmfcl-oracle --exclude pmfcl-python
 
-soak:            ## 2,000 kills, a million steps of two writers, and files far larger than memory; not a gate
-	$(CARGO) build --release -p pmfcl-cli
-	PMFCL_STEPS=1000000 $(CARGO) test --release -p pmfcl-file --test stateful -- --nocapture
-	PMFCL_KILLS=2000 $(CARGO) test --release -p pmfcl-cli --test cli -- --include-ignored --nocapture crash:: memory::
+# Kills of writers in processes of their own, of Python that saves and of the program, in memory where there is a file system for it:
+# what SIGKILL leaves does not depend on a disk. The tests of files are built as `make test` builds them, with every check.
+SHM := $(shell test -w /dev/shm && echo TMPDIR=/dev/shm)
 
-fuzz:            ## a million executions of every fuzz target; not a gate
-	for target in summary update broadcast agreement secagg options values basis csv npy idx columnar model; do fuzz/run.sh $$target || exit 1; done
+soak:            ## 10,000 kills, a million steps of two writers, and files far larger than memory; not a gate
+	$(SHM) PMFCL_KILLS=1000 PMFCL_STRIDE=1 $(CARGO) test --quiet --workspace --exclude pmfcl-python --all-features --test file -- \
+	  --nocapture kills:: faults::
+	$(MAKE) --no-print-directory wheel
+	$(SHM) PMFCL_KILLS=1000 $(VENV)/bin/python -m pytest -q -s python/tests/test_kills.py
+	$(SHM) PMFCL_STEPS=1000000 PMFCL_WORLDS=16 $(CARGO) test --quiet --workspace --exclude pmfcl-python --all-features --test file -- \
+	  --nocapture stateful::
+	$(CARGO) build --release -p pmfcl-cli
+	PMFCL_KILLS=1000 $(CARGO) test --release -p pmfcl-cli --test cli -- --include-ignored --nocapture crash:: memory::
+
+fuzz:            ## forty million executions over all fuzz targets; not a gate
+	fuzz/run.sh all
 
 search:          ## property tests with new seeds and many cases; with DATA=dir also `make sweep`; not a gate
 	env -u PROPTEST_RNG_SEED PROPTEST_CASES=5000 $(CARGO) test --workspace --exclude pmfcl-python --release --tests
@@ -146,26 +158,21 @@ $(DENY):
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/ruff: $(VENV)/bin/python
-	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check 'ruff==0.17.4' && touch $@
+# What the tests install is locked with hashes (`make lock` writes the locks): a file that was exchanged on its way is refused.
+INSTALL := $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r
 
-$(VENV)/typos: $(VENV)/bin/python
-	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check 'typos==1.51.1' && touch $@
+$(VENV)/ruff $(VENV)/typos: $(VENV)/bin/python tests/tools/requirements.lock
+	$(INSTALL) tests/tools/requirements.lock && touch $@
 
-$(VENV)/python: $(VENV)/bin/python python/tests/requirements.txt
-	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r python/tests/requirements.txt && touch $@
+$(VENV)/python: $(VENV)/bin/python python/tests/requirements.lock
+	$(INSTALL) python/tests/requirements.lock && touch $@
 
-$(VENV)/onnx: $(VENV)/bin/python tests/onnx/requirements.txt
-	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r tests/onnx/requirements.txt && touch $@
+$(VENV)/onnx $(VENV)/browser $(VENV)/flower $(VENV)/spark: $(VENV)/%: $(VENV)/bin/python tests/%/requirements.lock
+	$(INSTALL) tests/$*/requirements.lock && touch $@
 
-$(VENV)/browser: $(VENV)/bin/python tests/browser/requirements.txt
-	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r tests/browser/requirements.txt && touch $@
-
-$(VENV)/flower: $(VENV)/bin/python tests/flower/requirements.txt
-	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r tests/flower/requirements.txt && touch $@
-
-$(VENV)/spark: $(VENV)/bin/python tests/spark/requirements.txt
-	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r tests/spark/requirements.txt && touch $@
+lock:            ## writes the locks of the lists of Python packages the tests install
+	$(PYTHON) -m pip install --quiet --disable-pip-version-check --target $(TOOLS)/uv 'uv==0.13.7'
+	tests/tools/lock.sh $(TOOLS)/uv/bin/uv
 
 # Peers that benchmarks compare with.
 $(VENV)/peers: $(VENV)/bin/python

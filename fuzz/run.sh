@@ -1,32 +1,56 @@
 #!/bin/sh
 # Coverage-guided fuzzing with libFuzzer on the stable toolchain; needs a C++ compiler.
 #
-#   fuzz/run.sh TARGET [RUNS [OPTION...]]     TARGET: see the list of lengths below
+#   fuzz/run.sh TARGET [RUNS [OPTION...]]     TARGET: see the list below
+#   fuzz/run.sh all [PERCENT]                 every target, and the sum of executions: forty million, or a percentage of that
 #
-# RUNS is 1000000 unless given, or a file to try again; options go to libFuzzer (-jobs=2, -seed=7).
+# RUNS is what the list says unless given, or a file to try again; options go to libFuzzer (-jobs=2, -seed=7).
 # New inputs are kept in fuzz/found/TARGET, those that fail in fuzz/artifacts/TARGET; git ignores both.
 # `fuzz/run.sh TARGET merge` puts the fewest of them that reach all code reached into fuzz/corpus/TARGET.
 set -eu
 
 target=${1:?"usage: fuzz/run.sh TARGET [RUNS [OPTION...]]"}
-runs=${2:-1000000}
-[ $# -ge 2 ] && shift 2 || shift
-
 here=$(cd "$(dirname "$0")" && pwd)
+
+# The longest input of a target, and how often it is run: those that are quick the most, and forty million in all.
+list="
+summary   1024 5000000
+update    1024 5000000
+broadcast  512 5000000
+basis      512 6000000
+options    512 6000000
+csv        512 3000000
+npy       2048 3000000
+idx       1024 3000000
+secagg     256 1500000
+agreement 2048  500000
+values     256  500000
+model      256  500000
+columnar  8192  500000
+output     256  500000
+"
+if [ "$target" = all ]; then
+    percent=${2:-100}
+    sum=0
+    for one in $(echo "$list" | awk '{ print $1 }'); do
+        runs=$(echo "$list" | awk -v one="$one" -v percent="$percent" '$1 == one { print int($3 * percent / 100) }')
+        log=$(mktemp)
+        "$0" "$one" "$runs" >"$log" 2>&1 || { tail -40 "$log" >&2; exit 1; }
+        done=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")
+        memory=$(sed -n 's/^stat::peak_rss_mb: *//p' "$log")
+        rm "$log"
+        sum=$((sum + done))
+        echo "$one: $done executions, at most $memory MB, none failed"
+    done
+    echo "all targets: $sum executions"
+    exit
+fi
+longest=$(echo "$list" | awk -v one="$target" '$1 == one { print $2 }')
+[ -n "$longest" ] || { echo "fuzz/run.sh: there is no target '$target'" >&2 && exit 2; }
+runs=${2:-$(echo "$list" | awk -v one="$target" '$1 == one { print $3 }')}
+[ $# -ge 2 ] && shift 2 || shift
 [ -f "$runs" ] && runs=$(realpath "$runs")
 cd "$here"
-case $target in
-    csv | basis | options) longest=512 ;;
-    secagg) longest=256 ;;
-    broadcast) longest=512 ;;
-    agreement) longest=2048 ;;
-    summary | update) longest=1024 ;;
-    idx) longest=1024 ;;
-    npy) longest=2048 ;;
-    model | values) longest=256 ;;
-    columnar) longest=8192 ;;
-    *) echo "fuzz/run.sh: there is no target '$target'" >&2 && exit 2 ;;
-esac
 
 # What `cargo fuzz` passes, except for the sanitizers, which are what needs a nightly compiler. A target triple is
 # named so that the flags stay away from build scripts.

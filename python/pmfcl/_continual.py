@@ -1,5 +1,6 @@
 """What both estimators share: tasks in, and everything that can be done with their summaries afterwards."""
 
+import contextlib
 import os
 import threading
 import warnings
@@ -46,15 +47,25 @@ def parameter(value: object) -> object:
 
 
 def written(path: str | os.PathLike[str], data: bytes) -> None:
-    """Writes a file completely or not at all; what was there before stays until then."""
+    """Writes a file completely or not at all: whatever fails, there is the file of before or the one of after, also after a power cut."""
     path = Path(path)
     draft = path.with_name(f"{path.name}.{os.getpid()}-{threading.get_ident()}.draft")
     try:
-        draft.write_bytes(data)
+        with open(draft, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
         draft.replace(path)
     except BaseException:
         draft.unlink(missing_ok=True)
         raise
+    # Where a directory cannot be opened or synced there is nothing more to do.
+    with contextlib.suppress(OSError):
+        directory = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(directory)
+        finally:
+            os.close(directory)
 
 
 def learned(estimator: object) -> None:

@@ -3,6 +3,7 @@
 import ast
 import doctest
 import importlib
+import re
 from pathlib import Path
 
 import pmfcl
@@ -50,3 +51,17 @@ def test_stubs_name_what_is_there_and_nothing_else():
         assert {item for item in told if not item.startswith("_")} == found
         assert all(hasattr(kind, item) for item in told)
     assert Path(pmfcl.__file__).with_name("py.typed").exists()
+
+
+def test_tests_and_files_that_the_list_of_threats_names_are_there():
+    root = Path(__file__).resolve().parents[2]
+    if not (root / "docs" / "threats.md").exists():
+        pytest.skip("needs the repository")
+    named = set(re.findall(r"`([^`]+)`", (root / "docs" / "threats.md").read_text(encoding="utf-8")))
+    sources = [path for top in ("crates", "tests", "python") for path in (root / top).rglob("*.[rp][sy]")]
+    functions = set(re.findall(r"(?:fn|def) (\w+)", "\n".join(path.read_text(encoding="utf-8") for path in sources)))
+    tests = {name for name in named if re.fullmatch(r"[a-z_0-9]{20,}", name)}
+    assert len(tests) > 25 and tests <= functions, tests - functions
+    files = {name for name in named if re.fullmatch(r"[\w./-]+\.(rs|py)", name)}
+    found = {file for file in files if any(str(path).endswith(f"/{file}") for path in sources)}
+    assert len(files) > 10 and files == found, files - found

@@ -3,18 +3,20 @@
 //! A file system of SQLite's (VFS) that is the default one, except that opening, writing, cutting, syncing, locking and deleting
 //! files are counted, and fail where [`fail`] says so. A write that fails has written half of its bytes, as one does when the power
 //! goes. Unlocking and closing always work: a process that dies does both.
+//!
+//! After [`install_allocator`] the same can be done to the memory SQLite asks for ([`fail_allocation`]).
 
 #![allow(unsafe_code, reason = "SQLite's interface for file systems is C")]
 #![allow(non_snake_case, reason = "the names are SQLite's")]
 
 use std::cell::Cell;
 use std::ffi::{c_char, c_int, c_void};
-use std::sync::Once;
+use std::sync::{Once, OnceLock};
 
 use rusqlite::ffi::{
     self, SQLITE_CANTOPEN, SQLITE_IOERR_DELETE, SQLITE_IOERR_FSYNC, SQLITE_IOERR_LOCK,
     SQLITE_IOERR_TRUNCATE, SQLITE_IOERR_WRITE, SQLITE_OK, sqlite3_file, sqlite3_int64,
-    sqlite3_io_methods, sqlite3_vfs,
+    sqlite3_io_methods, sqlite3_mem_methods, sqlite3_vfs,
 };
 
 /// For how long operations fail.
@@ -26,8 +28,18 @@ pub enum Fault {
     Lasting,
 }
 
+/// What fails.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// Operations on files.
+    File,
+    /// Allocations.
+    Memory,
+}
+
 #[derive(Clone, Copy)]
 struct Plan {
+    kind: Kind,
     fault: Fault,
     /// Operations that still work.
     left: u64,
@@ -41,7 +53,12 @@ thread_local! {
 
 /// Lets the operation after the next `works` of this thread fail.
 pub fn fail(works: u64, fault: Fault) {
-    PLAN.set(Some(Plan { fault, left: works, hit: false }));
+    PLAN.set(Some(Plan { kind: Kind::File, fault, left: works, hit: false }));
+}
+
+/// Lets the allocation of SQLite after the next `works` of this thread fail. [`install_allocator`] comes first.
+pub fn fail_allocation(works: u64, fault: Fault) {
+    PLAN.set(Some(Plan { kind: Kind::Memory, fault, left: works, hit: false }));
 }
 
 /// Everything works again. Whether anything has failed since [`fail`].
@@ -51,7 +68,13 @@ pub fn heal() -> bool {
 
 /// Whether this operation is to fail.
 fn fails() -> bool {
-    let Some(mut plan) = PLAN.get() else { return false };
+    fails_in(Kind::File)
+}
+
+fn fails_in(kind: Kind) -> bool {
+    // Memory is also freed when a thread ends, and its plan with it.
+    let plan = PLAN.try_with(Cell::get).ok().flatten();
+    let Some(mut plan) = plan.filter(|plan| plan.kind == kind) else { return false };
     let fails = match plan.fault {
         Fault::Once => plan.left == 0 && !plan.hit,
         Fault::Lasting => plan.left == 0,
@@ -89,6 +112,58 @@ pub fn install() {
             assert_eq!(done, SQLITE_OK, "SQLite does not take the file system");
         }
     });
+}
+
+/// SQLite's own functions for memory.
+struct Allocator {
+    allocate: unsafe extern "C" fn(c_int) -> *mut c_void,
+    reallocate: unsafe extern "C" fn(*mut c_void, c_int) -> *mut c_void,
+}
+
+static ALLOCATOR: OnceLock<Allocator> = OnceLock::new();
+
+/// Puts faults under the memory of SQLite. Before anything of SQLite is used in this process: later it takes no other allocator.
+///
+/// # Panics
+/// When SQLite has been used already.
+pub fn install_allocator() {
+    static DONE: Once = Once::new();
+    DONE.call_once(|| {
+        // SAFETY: SQLite fills in its own functions, then copies those given. All of them stay for the life of the process.
+        unsafe {
+            let mut own = std::mem::zeroed::<sqlite3_mem_methods>();
+            let found = ffi::sqlite3_config(ffi::SQLITE_CONFIG_GETMALLOC, &raw mut own);
+            assert_eq!(found, SQLITE_OK, "SQLite has been used already");
+            ALLOCATOR.get_or_init(|| Allocator {
+                allocate: own.xMalloc.expect("SQLite has an allocator"),
+                reallocate: own.xRealloc.expect("SQLite has an allocator"),
+            });
+            own.xMalloc = Some(allocate);
+            own.xRealloc = Some(reallocate);
+            let taken = ffi::sqlite3_config(ffi::SQLITE_CONFIG_MALLOC, &raw mut own);
+            assert_eq!(taken, SQLITE_OK, "SQLite takes no other allocator");
+        }
+    });
+}
+
+fn allocator() -> &'static Allocator {
+    ALLOCATOR.get().expect("installed")
+}
+
+unsafe extern "C" fn allocate(amount: c_int) -> *mut c_void {
+    if fails_in(Kind::Memory) {
+        return std::ptr::null_mut();
+    }
+    // SAFETY: the argument is SQLite's own.
+    unsafe { (allocator().allocate)(amount) }
+}
+
+unsafe extern "C" fn reallocate(old: *mut c_void, amount: c_int) -> *mut c_void {
+    if fails_in(Kind::Memory) {
+        return std::ptr::null_mut();
+    }
+    // SAFETY: the arguments are SQLite's own.
+    unsafe { (allocator().reallocate)(old, amount) }
 }
 
 /// The file system below. It is still registered under its own name.

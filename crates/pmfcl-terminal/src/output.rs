@@ -27,7 +27,8 @@ fn listing(endings: &[&str]) -> String {
     }
 }
 
-/// A file that is being written. It has no name until it is complete, so that a failure leaves nothing behind.
+/// A file that is being written. It has its name when it is complete and on the disk, so that whatever fails, and whenever the process or
+/// the machine dies, there is the file of before or the one of after.
 #[derive(Debug)]
 pub struct Draft {
     file: tempfile::NamedTempFile,
@@ -40,8 +41,7 @@ impl Draft {
     /// # Errors
     /// When the file cannot be written.
     pub fn new(path: &Path) -> Result<Self> {
-        let directory = path.parent().filter(|p| !p.as_os_str().is_empty());
-        let directory = directory.unwrap_or(Path::new("."));
+        let directory = directory(path);
         if !directory.is_dir() {
             bail!(
                 "{}: there is no directory {}; create it first",
@@ -71,10 +71,26 @@ impl Draft {
     /// # Errors
     /// When the file cannot be written.
     pub fn keep(self) -> Result<PathBuf> {
-        let kept = self.file.persist(&self.path).map_err(|e| e.error);
-        kept.with_context(|| refusal(&self.path))?;
+        let (file, draft) = self.file.into_parts();
+        let name = || {
+            // Before the name: a name of bytes that are not there yet would be an empty file after a power cut.
+            file.sync_all()?;
+            std::fs::rename(&draft, &self.path)
+        };
+        name().with_context(|| refusal(&self.path))?;
+        // What has another name now is not deleted.
+        let _ = draft.keep();
+        if let Ok(directory) = std::fs::File::open(directory(&self.path)) {
+            // Where a directory cannot be synced there is nothing more to do.
+            let _ = directory.sync_all();
+        }
         Ok(self.path)
     }
+}
+
+/// Where a file is.
+fn directory(path: &Path) -> &Path {
+    path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 fn refusal(path: &Path) -> String {

@@ -17,10 +17,13 @@ from flwr.clientapp import ClientApp
 
 from pmfcl import _core
 from pmfcl._classifier import ContinualClassifier
-from pmfcl.federated import MOST_BYTES, Agreement
+from pmfcl.federated import MOST_BYTES, Agreement, PrivacyAccount, SharedNoise
 
 from .journal import Journal
 from .records import AGREEMENT, ARRAYS, CONFIG, METRICS, PARAMETERS, PAYLOAD, log, packed
+
+# Rows and what they are to predict.
+Loaded = tuple[Any, Any]
 
 # Where a client's secrets are between two messages of a round: on the node, which has the rows too.
 STATE = "pmfcl-secure"
@@ -48,6 +51,10 @@ class Secure:
         32 random bytes to sign with; rounds are then signed, and a server that lies about who takes part gets nothing.
     known : dict, optional
         Public keys by client, `pmfcl.federated.public_key(secret)` of each, which came by another way than the server.
+    noise : pmfcl.federated.SharedNoise, optional
+        Adds this client's share of noise to its sums; it then takes part in no round of other noise, or of none.
+    account : pmfcl.federated.PrivacyAccount, optional
+        Where noisy sums are recorded before they are sent; it refuses to pass its total.
     """
 
     least: int = 3
@@ -57,6 +64,22 @@ class Secure:
     journal: str | os.PathLike[str] | None = None
     secret: bytes | None = None
     known: dict[str, bytes] = field(default_factory=dict)
+    noise: SharedNoise | None = None
+    account: PrivacyAccount | None = None
+
+    def bound(self, agreement: Agreement, threshold: int) -> bytes:
+        """What the keys of a round are for: the agreement, and the noise everybody adds."""
+        if self.noise is None:
+            return agreement.identity
+        return self.noise.of(agreement, threshold).digest(agreement.identity)
+
+    def sums(self, agreement: Agreement, rows: Loaded, step: int, threshold: int) -> _core.Summary | _core.NoisySums:
+        """What is masked. With noise it is recorded first."""
+        if self.noise is None:
+            return agreement.summary(*rows)
+        if self.account is not None:
+            self.account.spend(self.noise.epsilon, self.noise.delta, f"masked sum of step {step}")
+        return agreement.noisy(*rows, self.noise, threshold)
 
     def check(self, agreement: Agreement, threshold: int, clients: int) -> None:
         """Refuses what this client was not set up for."""
@@ -81,10 +104,6 @@ class Secure:
     def identity(self) -> dict[str, Any]:
         """What signs, for the core."""
         return {} if self.secret is None else {"secret": self.secret, "known": self.known}
-
-
-# Rows and what they are to predict.
-Loaded = tuple[Any, Any]
 
 
 def client_app(
@@ -164,7 +183,7 @@ def client_app(
                 clients=config["clients"],
                 width=agreement.width,
                 targets=agreement.n_targets,
-                agreement=agreement.identity,
+                agreement=secure.bound(agreement, config["threshold"]),
                 step=step,
                 **secure.identity(),
             )
@@ -172,9 +191,10 @@ def client_app(
         else:
             own = _core.SecAggClient.from_bytes(context.state[STATE]["own"], **secure.identity())
             given = arrays[PAYLOAD].data
-            if (agreement.identity, step) != (own.agreement, own.step):
+            bound = secure.bound(agreement, own.threshold)
+            if (bound, step) != (own.agreement, own.step):
                 raise ValueError(
-                    f"the server asks for step {step} under agreement {agreement.identity.hex()[:16]}, and began this round with step "
+                    f"the server asks for step {step} under agreement {bound.hex()[:16]}, and began this round with step "
                     f"{own.step} under {own.agreement.hex()[:16]}: within a round neither changes"
                 )
             if turn == "shares":
@@ -184,9 +204,9 @@ def client_app(
                 if rows is None:
                     raise ValueError(f"the rows of step {own.step} are gone since the round began")
                 secure.check_rows(agreement, len(rows[1]))
-                summary = agreement.summary(*rows)
+                sums = secure.sums(agreement, rows, own.step, own.threshold)
                 journal.send(own.step, own.round, own.threshold, own.members)
-                sent = own.masked(given, summary, agreement=agreement.identity, step=step)
+                sent = own.masked(given, sums, agreement=bound, step=step)
             elif turn == "confirm":
                 sent = own.confirm(given)
             elif turn == "unmask":

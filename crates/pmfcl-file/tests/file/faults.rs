@@ -8,7 +8,7 @@ use std::path::Path;
 use pmfcl::federated::{Rules, Update};
 use pmfcl::summary::Products;
 use pmfcl::{Learner, Preference, Problem, Rows, Settings, TaskRows};
-use pmfcl_faults::{Fault, fail, heal, install};
+use pmfcl_faults::{Fault, fail, fail_allocation, heal, install, install_allocator};
 use pmfcl_file::{
     Access, FileError, Model, ModelFile, Register, Replace, Result, Schema, Store, verify,
 };
@@ -196,7 +196,7 @@ fn changes() -> [Change; 6] {
 }
 
 /// Runs a change with a fault at operation `k`; whether there were that many.
-fn run(change: &Change, directory: &Path, k: u64, fault: Fault) -> bool {
+fn run(change: &Change, directory: &Path, k: u64, fault: Fault, fail: fn(u64, Fault)) -> bool {
     let path = directory.join(format!("{}-{fault:?}-{k}.pmf", change.name));
     (change.prepare)(&path);
     let before = found(&path);
@@ -255,28 +255,57 @@ fn finished(change: &Change, directory: &Path) -> Option<Held> {
     found(&path)
 }
 
-fn every_fault(fault: Fault) {
-    install();
+fn every_fault(fault: Fault, what: &str, fail: fn(u64, Fault), stride: u64) {
     for change in changes() {
         let directory = tempfile::tempdir().unwrap();
-        let mut k = 0;
-        while run(&change, directory.path(), k, fault) {
-            k += 1;
-            assert!(k < 5000, "{}: it never ends", change.name);
+        let (mut k, mut faults) = (0, 0);
+        while run(&change, directory.path(), k, fault, fail) {
+            k += stride;
+            faults += 1;
+            assert!(k < 20_000, "{}: it never ends", change.name);
         }
-        assert!(k > 10, "{}: {k} operations only: the faults are not there", change.name);
-        println!("{} ({fault:?}): {k} faults", change.name);
+        assert!(k > 10, "{}: {k} {what} only: the faults are not there", change.name);
+        println!("{} ({fault:?}): {faults} faults of {what}", change.name);
     }
 }
 
 #[test]
 fn an_operation_that_fails_once_loses_nothing_and_the_store_works_again() {
-    every_fault(Fault::Once);
+    install();
+    every_fault(Fault::Once, "operations", fail, 1);
 }
 
 #[test]
 fn a_process_that_dies_at_any_operation_leaves_a_sound_file() {
-    every_fault(Fault::Lasting);
+    install();
+    every_fault(Fault::Lasting, "operations", fail, 1);
+}
+
+/// The allocator of SQLite is chosen before it is first used, so this test has a process of its own. There are six thousand allocations:
+/// every nineteenth fails here, and every single one with `PMFCL_STRIDE=1`, as in `make soak`.
+#[test]
+fn an_allocation_that_fails_loses_nothing_and_the_store_works_again() {
+    let done = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["faults::allocations", "--exact", "--ignored", "--nocapture", "--test-threads=1"])
+        .env("PMFCL_ALLOCATIONS", "1")
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&done.stdout);
+    println!("{said}");
+    assert!(done.status.success(), "{said}\n{}", String::from_utf8_lossy(&done.stderr));
+    assert!(said.contains("faults of allocations"), "{said}");
+}
+
+#[test]
+#[ignore = "the process of the test above"]
+fn allocations() {
+    if std::env::var_os("PMFCL_ALLOCATIONS").is_none() {
+        return;
+    }
+    install_allocator();
+    let stride = crate::stateful::number("PMFCL_STRIDE", 19);
+    every_fault(Fault::Once, "allocations", fail_allocation, stride);
+    every_fault(Fault::Lasting, "allocations", fail_allocation, stride);
 }
 
 #[cfg(unix)]

@@ -4,6 +4,7 @@ mod corpora;
 mod cost;
 mod faults;
 mod file;
+mod kills;
 mod layout_1;
 #[cfg(feature = "private")]
 mod ledger;

@@ -1,8 +1,8 @@
 //! Random sequences of everything two writers can do to a model file, against one fit of the tasks that were acknowledged.
 //!
 //! One writer keeps the file open, the other has its model in memory and saves it, as Python does. Commits fail now and then, and
-//! the first writer is killed at any operation. `PMFCL_STEPS` and `PMFCL_SEED` choose how long and which; `make soak` runs a million
-//! steps.
+//! the first writer is killed at any operation. `PMFCL_STEPS` and `PMFCL_SEED` choose how long and which, `PMFCL_WORLDS` among how many
+//! files the steps are divided (a writer that is locked out waits); `make soak` runs a million steps.
 
 #![allow(clippy::print_stdout, reason = "how far a long run is")]
 
@@ -13,41 +13,41 @@ use pmfcl_faults::{Fault, fail, heal, install};
 use pmfcl_file::{Access, FileError, Model, ModelFile, Replace, Schema, Version, verify};
 use pmfcl_oracle::Draw;
 
-const D: usize = 2;
+pub(crate) const D: usize = 2;
 /// Tasks a model has before some are removed again.
 const MOST_TASKS: usize = 12;
 
 /// What a model is known to be made of.
 #[derive(Debug, Clone, PartialEq)]
-struct Known {
+pub(crate) struct Known {
     /// Names, and the seeds of their rows.
-    tasks: Vec<(String, u64)>,
-    equal: bool,
+    pub(crate) tasks: Vec<(String, u64)>,
+    pub(crate) equal: bool,
 }
 
-fn rows(seed: u64) -> (Vec<f64>, Vec<f64>) {
+pub(crate) fn rows(seed: u64) -> (Vec<f64>, Vec<f64>) {
     let mut draw = Draw::new(seed);
     let x = draw.normals((4 + seed as usize % 5) * D);
     let y = x.chunks_exact(D).map(|r| r[0] - 2.0 * r[1] + 0.1 * draw.normal()).collect();
     (x, y)
 }
 
-fn learn(learner: &mut Learner, name: &str, seed: u64) {
+pub(crate) fn learn(learner: &mut Learner, name: &str, seed: u64) {
     let (x, y) = rows(seed);
     let rows = TaskRows::new(Rows::new(&x, D).unwrap(), Rows::new(&y, 1).unwrap());
     learner.learn(name, rows, 1.0).unwrap();
 }
 
-fn empty() -> Learner {
+pub(crate) fn empty() -> Learner {
     let settings = Settings { threads: 1, ridge: Ridge::Fixed(1e-3), ..Settings::default() };
     Learner::new(Problem::squared(), settings).unwrap()
 }
 
-fn schema() -> Schema {
+pub(crate) fn schema() -> Schema {
     Schema::numbers(&["a", "b"].map(String::from), &["y".to_owned()])
 }
 
-fn preference(equal: bool) -> Preference {
+pub(crate) fn preference(equal: bool) -> Preference {
     if equal { Preference::Equal } else { Preference::Samples }
 }
 
@@ -57,7 +57,7 @@ fn outputs(learner: &Learner) -> Vec<f64> {
 }
 
 /// The oracle: the tasks learned from their rows, in a learner that nothing has ever happened to.
-fn check(known: &Known, model: &Model, what: &str) {
+pub(crate) fn check(known: &Known, model: &Model, what: &str) {
     let names: Vec<&str> = model.learner.names().collect();
     let expected: Vec<&str> = known.tasks.iter().map(|(name, _)| &**name).collect();
     let (mut a, mut b) = (names.clone(), expected.clone());
@@ -319,7 +319,7 @@ impl World {
     }
 }
 
-fn number(name: &str, otherwise: u64) -> u64 {
+pub(crate) fn number(name: &str, otherwise: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
 }
 
@@ -327,19 +327,36 @@ fn number(name: &str, otherwise: u64) -> u64 {
 fn two_writers_that_fail_and_die_lose_nothing_that_was_acknowledged() {
     install();
     let (steps, seed) = (number("PMFCL_STEPS", 400), number("PMFCL_SEED", 7));
+    let worlds = number("PMFCL_WORLDS", 1);
+    let share = steps.div_ceil(worlds);
+    // Faults are of a thread, so that worlds do not disturb each other.
+    let counts: Vec<_> = std::thread::scope(|scope| {
+        let run = |world: u64| scope.spawn(move || run(share, seed + world));
+        let all: Vec<_> = (0..worlds).map(run).collect();
+        all.into_iter().map(|world| world.join().unwrap()).collect()
+    });
+    let mut total: std::collections::BTreeMap<&str, usize> = std::collections::BTreeMap::new();
+    for (what, count) in counts.iter().flatten() {
+        *total.entry(what).or_default() += count;
+    }
+    println!("{} steps: {total:?}", share * worlds);
+    for what in ["learn", "commit", "save", "kill", "unlearn"] {
+        assert!(total.get(what).is_some_and(|count| *count > 0), "{what} never happened");
+    }
+}
+
+/// So many steps on a file of their own.
+fn run(steps: u64, seed: u64) -> std::collections::BTreeMap<&'static str, usize> {
     let directory = tempfile::tempdir().unwrap();
     let mut world = World::new(&directory.path().join("model.pmf"), seed);
     for step in 0..steps {
         if step % 10_000 == 9_999 {
-            println!("{} steps: {:?}", step + 1, world.counts);
+            println!("seed {seed}, {} steps: {:?}", step + 1, world.counts);
         }
         world.step();
     }
-    println!("{steps} steps: {:?}", world.counts);
     world.open = None;
     world.look("at the end");
     verify(&world.path).unwrap();
-    for what in ["learn", "commit", "save", "kill", "unlearn"] {
-        assert!(world.counts.get(what).is_some_and(|count| *count > 0), "{what} never happened");
-    }
+    world.counts
 }

@@ -3,6 +3,7 @@
 mod bytes;
 mod corpora;
 mod lies;
+mod noise;
 mod refusals;
 mod rounds;
 mod signed;

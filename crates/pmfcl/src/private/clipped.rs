@@ -42,6 +42,11 @@ impl Piece {
         Self { name, count, share, step, sensitivity }
     }
 
+    /// The same with another share of the budget.
+    pub(super) fn with_share(self, share: f64) -> Self {
+        Self { share, ..self }
+    }
+
     /// Step of the rows' grid.
     fn fine(&self) -> f64 {
         self.step / FINE as f64
@@ -76,12 +81,22 @@ impl std::ops::AddAssign for Scaled {
     }
 }
 
+/// What rows are summed up to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Form {
+    /// Products with values.
+    Values,
+    /// Counts and sums of classes, and products of features.
+    Classes,
+}
+
 /// Sums of clipped rows, as exact integers. They are not private: noise is added by [`release`](super::release()).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Clipped {
     design: Design,
     targets: usize,
     bounds: Bounds,
+    form: Form,
     scaled: Scaled,
     pieces: Vec<Piece>,
     /// Of every piece but `λ_min`, on the rows' grid.
@@ -102,17 +117,8 @@ impl Clipped {
     /// # Errors
     /// When there are no targets or columns, and when the design clips at another bound.
     pub fn new(design: Design, targets: usize, bounds: Bounds) -> Result<Self> {
+        check_shape(&design, targets, bounds)?;
         let (m, p) = (design.width(), targets);
-        if m == 0 || p == 0 {
-            return Err(Error::Empty { what: "the list of columns or targets" });
-        }
-        if design.clip().is_some_and(|clip| clip.to_bits() != bounds.x().to_bits()) {
-            return Err(Error::Mismatch {
-                what: "the bound on features",
-                left: format!("{:?} in the design", design.clip()),
-                right: format!("{} here", bounds.x()),
-            });
-        }
         let one = if design.intercept() { 1.0 } else { 0.0 };
         let square = one + bounds.x() * bounds.x();
         let by = bounds.y();
@@ -129,8 +135,32 @@ impl Clipped {
         }
         // Whether the bounds suit the rows is told with noise as well; whoever fits without knowing fits nothing.
         pieces.push(Piece::new("clipped", 1, 0.01, 1.0));
+        Ok(Self::of(design, targets, bounds, Form::Values, pieces))
+    }
+
+    /// No rows of classes yet: [`ClippedClasses`](super::ClippedClasses) says what is summed.
+    pub(super) fn of_classes(design: Design, classes: usize, bound: f64) -> Result<Self> {
+        let bounds = Bounds::new(bound, 1.0)?;
+        check_shape(&design, classes, bounds)?;
+        if !design.intercept() {
+            return Err(Error::Unsupported {
+                operation: "private sums of classes",
+                reason: "counts of classes are sums over the column of ones; take a design with an intercept".to_owned(),
+            });
+        }
+        let (d, m) = (design.width() - 1, design.width());
+        let square = bound * bound;
+        let pieces = vec![
+            Piece::new("ΦᵀΦ", d * (d + 1) / 2, 0.5, square),
+            Piece::new("counts and sums", m * classes, 0.49, (1.0 + square).sqrt()),
+            Piece::new("clipped", 1, 0.01, 1.0),
+        ];
+        Ok(Self::of(design, classes, bounds, Form::Classes, pieces))
+    }
+
+    fn of(design: Design, targets: usize, bounds: Bounds, form: Form, pieces: Vec<Piece>) -> Self {
         let sums = pieces.iter().map(|piece| vec![0; piece.count]).collect();
-        Ok(Self { design, targets, bounds, scaled: Scaled::default(), pieces, sums })
+        Self { design, targets, bounds, form, scaled: Scaled::default(), pieces, sums }
     }
 
     /// Adds rows, each scaled down to the bounds.
@@ -143,11 +173,49 @@ impl Clipped {
     /// # Errors
     /// On shapes that do not agree, and on more rows than the guarantee covers; nothing of the chunk is added then.
     pub fn add(&mut self, x: Rows<'_>, y: Rows<'_>) -> Result<()> {
-        let (m, p) = (self.design.width(), self.targets);
+        if y.width() != self.targets {
+            let (what, unit) = ("the target table", "columns");
+            return Err(Error::Shape { what, unit, expected: self.targets, found: y.width() });
+        }
+        let (p, bound) = (self.targets, self.bounds.y());
+        let mut target = vec![0.0; p];
+        self.add_rows(x, y.len(), |own, at, row, sums| {
+            let mut replaced = false;
+            for (k, v) in target.iter_mut().enumerate() {
+                *v = y.get(at, k);
+                if !v.is_finite() {
+                    *v = if v.is_nan() { 0.0 } else { bound.copysign(*v) };
+                    replaced = true;
+                }
+            }
+            let scaled = own.add_row(row, &mut target, sums);
+            Scaled { replaced: u64::from(replaced), ..scaled }
+        })
+    }
+
+    /// Adds rows of classes by their places in the list of classes. One of no class in the list is left out.
+    pub(super) fn add_labels(&mut self, x: Rows<'_>, labels: &[u32]) -> Result<()> {
+        self.add_rows(x, labels.len(), |own, at, row, sums| {
+            let class = labels[at] as usize;
+            if class < own.targets {
+                own.add_row_of_class(row, class, sums)
+            } else {
+                Scaled { rows: 1, replaced: 1, ..Scaled::default() }
+            }
+        })
+    }
+
+    /// Maps the rows and adds each as `add` says; all or nothing.
+    fn add_rows(
+        &mut self,
+        x: Rows<'_>,
+        targets: usize,
+        mut add: impl FnMut(&Self, usize, &mut [f64], &mut [Vec<i128>]) -> Scaled,
+    ) -> Result<()> {
+        let m = self.design.width();
         for (what, unit, expected, found) in [
             ("the feature table", "columns", self.design.inputs(), x.width()),
-            ("the target table", "columns", p, y.width()),
-            ("the target table", "rows", x.len(), y.len()),
+            ("the target table", "rows", x.len(), targets),
         ] {
             if expected != found {
                 return Err(Error::Shape { what, unit, expected, found });
@@ -157,7 +225,6 @@ impl Clipped {
         let mut sums = self.sums.clone();
         let mut scaled = self.scaled;
         let mut design = vec![0.0; CHUNK.min(x.len()) * m];
-        let mut target = vec![0.0; p];
         for from in (0..x.len()).step_by(CHUNK) {
             let rows = CHUNK.min(x.len() - from);
             let design = &mut design[..rows * m];
@@ -167,15 +234,8 @@ impl Clipped {
                 if !written || !row.iter().all(|v| v.is_finite()) {
                     replaced = self.write_row(&x, from + i, row);
                 }
-                for (k, v) in target.iter_mut().enumerate() {
-                    *v = y.get(from + i, k);
-                    if !v.is_finite() {
-                        *v = if v.is_nan() { 0.0 } else { self.bounds.y().copysign(*v) };
-                        replaced = true;
-                    }
-                }
-                scaled += self.add_row(row, &mut target, &mut sums);
-                scaled.replaced += u64::from(replaced);
+                let added = add(self, from + i, row, &mut sums);
+                scaled += Scaled { replaced: added.replaced.max(u64::from(replaced)), ..added };
             }
         }
         self.sums = sums;
@@ -225,16 +285,7 @@ impl Clipped {
     fn add_row(&self, x: &mut [f64], y: &mut [f64], sums: &mut [Vec<i128>]) -> Scaled {
         let long_x = self.bounds.clip_x(&mut x[usize::from(self.design.intercept())..]);
         let long_y = self.bounds.clip_y(y);
-        // Towards zero: a contribution cut off is never longer than it was.
-        let cut = |value: f64, step: f64| i128::from((value / step) as i64);
-        let step = self.pieces[XX].fine();
-        let mut cells = sums[XX].iter_mut();
-        for i in 0..x.len() {
-            for j in i..x.len() {
-                let factor = if i == j { 1.0 } else { std::f64::consts::SQRT_2 };
-                *cells.next().expect("a triangle") += cut(factor * x[i] * x[j], step);
-            }
-        }
+        add_square(x, self.pieces[XX].fine(), &mut sums[XX]);
         let step = self.pieces[XY].fine();
         for (i, a) in x.iter().enumerate() {
             for (k, b) in y.iter().enumerate() {
@@ -263,6 +314,20 @@ impl Clipped {
         }
     }
 
+    fn add_row_of_class(&self, x: &mut [f64], class: usize, sums: &mut [Vec<i128>]) -> Scaled {
+        let long = self.bounds.clip_x(&mut x[1..]);
+        add_square(&x[1..], self.pieces[XX].fine(), &mut sums[XX]);
+        for (i, v) in x.iter().enumerate() {
+            sums[XY][i * self.targets + class] += cut(*v, self.pieces[XY].fine());
+        }
+        if long {
+            let last = self.pieces.len() - 1;
+            sums[last][0] += cut(1.0, self.pieces[last].fine());
+        }
+        let long = u64::from(long);
+        Scaled { rows: 1, features: long, either: long, ..Scaled::default() }
+    }
+
     /// The sums of both, to the last bit those of all rows in one place. For a server that is trusted with sums and adds
     /// noise once.
     ///
@@ -270,8 +335,8 @@ impl Clipped {
     /// When design, targets or bounds differ, and when both together have more rows than the guarantee covers.
     pub fn merge(&self, other: &Clipped) -> Result<Clipped> {
         self.check_rows(self.scaled.rows.saturating_add(other.scaled.rows))?;
-        if (&self.design, self.targets, self.bounds) != (&other.design, other.targets, other.bounds)
-        {
+        let shape = |sums: &Clipped| (sums.targets, sums.bounds, sums.form);
+        if self.design != other.design || shape(self) != shape(other) {
             return Err(Error::Mismatch {
                 what: "design, targets or bounds",
                 left: format!("{} × {}, {:?}", self.design.width(), self.targets, self.bounds),
@@ -306,18 +371,28 @@ impl Clipped {
         self.scaled
     }
 
+    pub(super) fn form(&self) -> Form {
+        self.form
+    }
+
     pub(super) fn pieces(&self) -> &[Piece] {
         &self.pieces
     }
 
     /// The sums on the noise's grid, `λ_min` among them.
     pub(super) fn rounded(&self) -> Result<Vec<Vec<i128>>> {
+        let mut all = self.rounded_sums();
+        if self.form == Form::Values {
+            all[LEAST] = vec![(self.least()? / self.pieces[LEAST].step).round() as i128];
+        }
+        Ok(all)
+    }
+
+    /// The sums alone on the noise's grid.
+    pub(super) fn rounded_sums(&self) -> Vec<Vec<i128>> {
         let fine = i128::from(FINE);
         let nearest = |v: &i128| (v + fine / 2).div_euclid(fine);
-        let mut all: Vec<Vec<i128>> =
-            self.sums.iter().map(|sums| sums.iter().map(nearest).collect()).collect();
-        all[LEAST] = vec![(self.least()? / self.pieces[LEAST].step).round() as i128];
-        Ok(all)
+        self.sums.iter().map(|sums| sums.iter().map(nearest).collect()).collect()
     }
 
     /// `λ_min(XᵀX)`.
@@ -342,6 +417,37 @@ impl Clipped {
         });
         Ok(list.collect())
     }
+}
+
+/// Towards zero: a contribution cut off is never longer than it was.
+fn cut(value: f64, step: f64) -> i128 {
+    i128::from((value / step) as i64)
+}
+
+/// Adds `xxᵀ` in orthonormal coordinates.
+fn add_square(x: &[f64], step: f64, sums: &mut [i128]) {
+    let mut cells = sums.iter_mut();
+    for i in 0..x.len() {
+        for j in i..x.len() {
+            let factor = if i == j { 1.0 } else { std::f64::consts::SQRT_2 };
+            *cells.next().expect("a triangle") += cut(factor * x[i] * x[j], step);
+        }
+    }
+}
+
+/// Columns and targets there must be, and a design that clips as the bounds say.
+fn check_shape(design: &Design, targets: usize, bounds: Bounds) -> Result<()> {
+    if design.width() == 0 || targets == 0 {
+        return Err(Error::Empty { what: "the list of columns or targets" });
+    }
+    if design.clip().is_some_and(|clip| clip.to_bits() != bounds.x().to_bits()) {
+        return Err(Error::Mismatch {
+            what: "the bound on features",
+            left: format!("{:?} in the design", design.clip()),
+            right: format!("{} here", bounds.x()),
+        });
+    }
+    Ok(())
 }
 
 /// The matrix of coordinates: the diagonal, and `√2` times what is above it.

@@ -27,8 +27,19 @@
 //! | `Σ y`, only without intercept | `B_y` | |
 //! | rows longer than a bound | `1` | |
 //!
-//! all in the Euclidean norm, and all reached at once by a row at the bounds. The coordinates of `XᵀX` are its diagonal and `√2` times what is
-//! above it, an orthonormal basis of symmetric matrices; so numbers off the diagonal have noise of `σ/√2` at the same guarantee.
+//! all in the Euclidean norm, and all reached at once by a row at the bounds. Of [classes](ClippedClasses)
+//! a row `(1, φ)` changes
+//!
+//! | released | by at most | because |
+//! | --- | --- | --- |
+//! | `ΦᵀΦ` of the features | `B_x²` | `‖φφᵀ‖_F = ‖φ‖²` |
+//! | counts and sums of the classes | `√(1 + B_x²)` | the row adds `(1, φ)` to its own class and nothing to any other: `‖(1, φ)‖` |
+//! | rows longer than the bound | `1` | |
+//!
+//! however many classes there are; the number of rows and their sum are those of the classes added up, and cost nothing.
+//!
+//! The coordinates of `XᵀX` are its diagonal and `√2` times what is above it, an orthonormal basis of symmetric matrices; so numbers off
+//! the diagonal have noise of `σ/√2` at the same guarantee.
 //!
 //! **Composition.** Every piece is a discrete Gaussian of parameter `σ_b` on a grid, which is `Δ_b²/2σ_b²`-zCDP (Canonne, Kamath and Steinke
 //! 2020, for vectors of integers); zCDP adds up (Bun and Steinke 2016), and becomes (ε, δ) by [`Budget::rho`]. That needs less noise
@@ -39,23 +50,30 @@
 //! coin tosses by integer arithmetic. So neither the noise's floating-point pattern (Mironov 2012) nor the rounding of sums gives
 //! anything away. Time is not hidden: sampling takes as long as its coins say.
 //!
+//! **Noise of many.** Inside a masked sum each client adds a share of the noise ([`SharedNoise`]), made for the fewest honest clients a sum can
+//! be over; dropouts and colluders are then within the guarantee.
+//!
 //! **Everything after is post-processing.** [`Released::summary`] adds the ridge, lifts what is still indefinite, and takes the root.
 
 mod account;
 mod bounds;
 mod budget;
+mod classes;
 mod clipped;
 mod noise;
 mod release;
+mod shared;
 
 pub use account::Account;
 pub use bounds::Bounds;
 pub use budget::Budget;
+pub use classes::{ClippedClasses, ReleasedClasses};
 pub use clipped::{Clipped, Scaled};
 pub use noise::Noise;
 #[cfg(feature = "seeded-noise")]
 pub use release::rehearse;
 pub use release::{Released, release};
+pub use shared::{Cohort, SharedNoise};
 
 /// Which tables the guarantee cannot tell apart.
 #[doc(hidden)] // for tests

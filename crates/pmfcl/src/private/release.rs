@@ -81,7 +81,7 @@ pub fn release(clipped: &Clipped, budget: Budget, noise: &mut Noise) -> Result<R
 }
 
 /// `σ` of every piece: `share` of what the budget asks for, a whole number of steps of its grid.
-fn spreads(clipped: &Clipped, budget: Budget, share: f64) -> Result<Vec<f64>> {
+pub(super) fn spreads(clipped: &Clipped, budget: Budget, share: f64) -> Result<Vec<f64>> {
     let rho = budget.rho()?;
     let spread = |piece: &Piece| {
         // ρ_b = Δ²/2σ², and σ rounded up.
@@ -100,7 +100,7 @@ fn spreads(clipped: &Clipped, budget: Budget, share: f64) -> Result<Vec<f64>> {
 }
 
 /// The numbers of every piece with noise.
-fn perturb(
+pub(super) fn perturb(
     clipped: &Clipped,
     sums: &[Vec<i128>],
     spreads: &[f64],
@@ -135,6 +135,19 @@ pub fn rehearse(
 }
 
 impl Released {
+    /// A sum over clients that each have added a share of the noise. Its design has an intercept.
+    pub(super) fn of_sum(
+        bounds: Bounds,
+        budget: Budget,
+        products: Products,
+        clipped: f64,
+        variances: [f64; 3],
+        clients: f64,
+    ) -> Self {
+        let (intercept, least, releases) = (true, 0.0, clients as u64);
+        Self { intercept, bounds, budget, products, least, clipped, variances, releases }
+    }
+
     /// ε and δ, for neighbours by one row. Of merged releases the larger of each: a row is in one of them.
     pub fn budget(&self) -> Budget {
         self.budget

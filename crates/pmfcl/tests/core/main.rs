@@ -32,6 +32,8 @@ mod paper;
 mod pareto;
 #[cfg(feature = "seeded-noise")]
 mod private;
+#[cfg(feature = "seeded-noise")]
+mod private_classes;
 mod rank;
 mod refusals;
 mod ridge;
