@@ -19,6 +19,7 @@ mod schema;
 mod score;
 mod show;
 mod stream;
+mod summarize;
 mod verify;
 
 use std::process::ExitCode;
@@ -62,6 +63,7 @@ enum Command {
     Predict(predict::Predict),
     Score(score::Score),
     Calibrate(calibrate::Calibrate),
+    Summarize(Box<summarize::Summarize>),
     Show(show::Show),
     Report(picture::Report),
     Front(picture::FrontOf),
@@ -87,6 +89,7 @@ fn main() -> ExitCode {
         Command::Predict(c) => c.run(),
         Command::Score(c) => c.run(),
         Command::Calibrate(c) => c.run(),
+        Command::Summarize(c) => c.run(),
         Command::Show(c) => c.run(),
         Command::Report(c) => c.run(),
         Command::Front(c) => c.run(),

@@ -151,6 +151,35 @@ impl Schema {
         })
     }
 
+    /// What a category that a model may not know is called between machines: the position of its column, `:`, its value.
+    pub fn category_key(column: usize, value: &str) -> String {
+        format!("{column}:{value}")
+    }
+
+    /// Column and category of a key, where the column is one of text.
+    fn of_key<'a>(&self, key: &'a str) -> Option<(usize, &'a str)> {
+        let (column, value) = key.split_once(':')?;
+        let column: usize = column.parse().ok()?;
+        let text = self.columns.get(column).is_some_and(|c| c.kind == ColumnKind::Text);
+        text.then_some((column, value))
+    }
+
+    /// Whether a key names a category of one of the text columns.
+    pub fn has_key(&self, key: &str) -> bool {
+        self.of_key(key).is_some()
+    }
+
+    /// The input of a category by its key, added at the end where the schema does not have it; `None` where the key names no text
+    /// column.
+    pub fn input_of_key(&mut self, key: &str) -> Option<usize> {
+        let (column, value) = self.of_key(key)?;
+        if let Some((_, at)) = self.categories(column).find(|(known, _)| *known == value) {
+            return Some(at);
+        }
+        self.inputs.push(Input::Category { column, value: value.to_owned() });
+        Some(self.inputs.len() - 1)
+    }
+
     /// Whether any column holds categories.
     pub fn has_text(&self) -> bool {
         self.columns.iter().any(|c| c.kind == ColumnKind::Text)

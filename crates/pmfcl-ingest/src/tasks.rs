@@ -292,6 +292,51 @@ impl Ingest {
         Ok(())
     }
 
+    /// The model that has learned nothing under which the files were read, and the summary of each task in it: for a problem
+    /// that looks at rows once. New categories are named in the summaries.
+    ///
+    /// # Errors
+    /// When nothing was read, or the problem looks at rows again.
+    pub fn into_parts(self, model: &Model) -> Result<(Model, Vec<(String, TaskSummary)>)> {
+        let Some(design) = self.design else { return Err(pmfcl::Error::NotLearned.into()) };
+        let mut template = Model { schema: self.schema, ..model.emptied()? };
+        template.learner.fix_design(design)?;
+        let mut parts = Vec::with_capacity(self.tasks.len());
+        for ReadTask { name, rows, seen, .. } in self.tasks {
+            let summary = match rows {
+                TaskRowsRead::Once(mut partial) => partial.tasks.pop(),
+                TaskRowsRead::Kept(_) => None,
+            };
+            let Some(mut summary) = summary else {
+                return Err(pmfcl::Error::Unsupported {
+                    operation: "a shard of summaries",
+                    reason: format!(
+                        "{} looks at the rows of a task several times",
+                        model.learner.problem()
+                    ),
+                }
+                .into());
+            };
+            summary.head.content = Some(seen.content.to_bytes());
+            parts.push((name, summary));
+        }
+        Ok((template, parts))
+    }
+
+    /// Settles columns and design by the first rows of these files, without learning them.
+    ///
+    /// # Errors
+    /// As [`Ingest::read`].
+    pub fn settle(&mut self, model: &Model, learning: &Learning<'_>) -> Result<()> {
+        let files = learning.files.with_formats(&self.schema)?;
+        let classes = model.learner.problem().predicts_classes();
+        let extra = extra_columns(&self.schema, learning.task, classes);
+        if self.design.is_none() {
+            self.fix_design(&model.learner, &files, &extra)?;
+        }
+        Ok(())
+    }
+
     /// Whether every task has been fitted.
     pub fn is_empty(&self) -> bool {
         self.tasks.is_empty()
@@ -442,7 +487,7 @@ impl Passes for NoMore {
 
 /// The key of a category: its column and its value.
 fn key_of((column, value): &(usize, String)) -> String {
-    format!("{column}:{value}")
+    Schema::category_key(*column, value)
 }
 
 /// Column and value of a key.
@@ -462,10 +507,10 @@ fn add_input(schema: &mut Schema, key: &str) -> Result<()> {
     if input_of(schema, key).is_some() {
         return Ok(());
     }
-    if let Some((column, value)) = of_key(key) {
+    if let Some((column, _)) = of_key(key) {
         let count = schema.categories(column).count() + 1;
         check_count("the files", &schema.columns[column].name, count)?;
-        schema.inputs.push(Input::Category { column, value: value.to_owned() });
+        schema.input_of_key(key);
     }
     Ok(())
 }
