@@ -477,7 +477,9 @@ def answer(recipe: Recipe, request: Request, batches: Iterable[Any]) -> bytes:
 
     for rows, table in _tables(reader, batches):
         if request.first is None and len(reader.new) > len(request.keys):
-            raise ValueError(f"the rows have changed between two passes: {reader.new[-1]!r} is new; keep them unchanged")
+            raise ValueError(
+                f"the rows have changed between two passes: {reader.new[-1]!r} is new; keep them unchanged"
+            )
         for task, X, y, weights in table:
             if request.first is not None or task in request.passes:
                 waiting.setdefault(task, []).append((X, y, weights))
@@ -512,14 +514,14 @@ class Work:
         def run(batches: Iterable[Any], where: str) -> tuple[bytes | None, str | None]:
             try:
                 import pmfcl
-                from pmfcl import distributed
+                import pmfcl.distributed
             except ImportError as failed:
                 return None, f"{where}: {failed}; install pmfcl {version} and pyarrow on every worker"
             if pmfcl.__version__ != version:
                 return None, f"{where}: pmfcl {pmfcl.__version__}, and the driver has {version}; install one version"
             try:
-                return distributed.perform(packed, batches), None
-            except Exception as failed:
+                return pmfcl.distributed.perform(packed, batches), None
+            except Exception as failed:  # noqa: BLE001 - whatever it is, the driver reports it with its place
                 kind = "" if isinstance(failed, ValueError) else f"{type(failed).__name__}: "
                 return None, f"{where}: {kind}{failed}"
 
@@ -725,7 +727,7 @@ class _Fitting:
                 for task, (_, future) in waiting.items():
                     future.set_result(answers[task])
                 waiting = {}
-            except BaseException as failure:
+            except BaseException as failure:  # noqa: BLE001 - also Ctrl-C; it is raised when the threads have ended
                 # The threads must end before the error is raised: they wait for answers.
                 self.failed = self.failed or failure
                 for _, future in waiting.values():
@@ -808,6 +810,13 @@ def _is_text(schema: "pa.Schema", name: str) -> bool:
     return any(test(kind) for test in tests)
 
 
+def looks_again(estimator: Continual) -> bool:
+    """Whether the loss of an estimator looks at rows more than once."""
+    loss = setting(estimator.loss).partition(":")[0]
+    # Losses that are no quadratics ask for passes; all others are summarized once.
+    return not _core.problem(loss, estimator._PREDICTS_CLASSES)["exact"]
+
+
 def needs_rows(estimator: Continual, schema: "pa.Schema") -> bool:
     """Whether a recipe for tables of this schema needs some rows: for the length of lists, a basis, or categories."""
     import pyarrow as pa
@@ -816,7 +825,10 @@ def needs_rows(estimator: Continual, schema: "pa.Schema") -> bool:
         return False
     kinds = [field.type for field in schema]
     lists = any(pa.types.is_list(kind) or pa.types.is_large_list(kind) for kind in kinds)
-    numbers = any(not pa.types.is_nested(kind) and not _is_text(schema, field.name) for field, kind in zip(schema, kinds, strict=True))
+    numbers = any(
+        not pa.types.is_nested(kind) and not _is_text(schema, field.name)
+        for field, kind in zip(schema, kinds, strict=True)
+    )
     return lists or not numbers or estimator.basis != "linear"
 
 
