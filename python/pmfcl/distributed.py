@@ -513,14 +513,15 @@ class Work:
 
         def run(batches: Iterable[Any], where: str) -> tuple[bytes | None, str | None]:
             try:
-                import pmfcl
-                import pmfcl.distributed
+                from importlib import import_module
+
+                pmfcl, own = import_module("pmfcl"), import_module("pmfcl.distributed")
             except ImportError as failed:
                 return None, f"{where}: {failed}; install pmfcl {version} and pyarrow on every worker"
             if pmfcl.__version__ != version:
                 return None, f"{where}: pmfcl {pmfcl.__version__}, and the driver has {version}; install one version"
             try:
-                return pmfcl.distributed.perform(packed, batches), None
+                return own.perform(packed, batches), None
             except Exception as failed:  # noqa: BLE001 - whatever it is, the driver reports it with its place
                 kind = "" if isinstance(failed, ValueError) else f"{type(failed).__name__}: "
                 return None, f"{where}: {kind}{failed}"
