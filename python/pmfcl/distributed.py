@@ -662,7 +662,8 @@ def learn_with(
         classes.update(dict.fromkeys(own))
         fitting.keys += [key for key in keys if key not in fitting.keys]
         fitting.counts[task] = len(fitting.keys)
-    if classes:
+    if set(classes) != set(_core.Model.names_in(tasks[order[0]])[0]):
+        # The first task lacks some, and a loss that has to know all of them could not add them later.
         model.fix_classes(sorted(classes))
     # The first task may settle what the loss leaves open, such as the scale of huber; each depends on the last where the scheme
     # is sequential.

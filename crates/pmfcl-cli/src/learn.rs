@@ -24,8 +24,8 @@ use pmfcl_terminal::{
 use serde_json::{Value, json};
 
 use crate::check;
-use crate::summarize::Shards;
 use crate::schema::note_columns;
+use crate::summarize::Shards;
 
 /// Learn data files, each as a task. Creates MODEL if there is none.
 #[derive(Debug, Args)]
@@ -373,10 +373,7 @@ impl Table {
     pub(crate) fn without_data(&self) -> impl std::fmt::Debug {
         let Self { target, name, task_column, exclude, features, dates, as_category, .. } = self;
         let stated = self.schema.as_ref().and_then(|path| std::fs::read(path).ok());
-        format!(
-            "{:?}",
-            (target, name, task_column, exclude, features, dates, as_category, stated)
-        )
+        format!("{:?}", (target, name, task_column, exclude, features, dates, as_category, stated))
     }
 
     /// What was stated of the columns.

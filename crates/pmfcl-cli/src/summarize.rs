@@ -70,6 +70,11 @@ impl Summarize {
         let model = match &self.like {
             Some(like) => self.taken(like)?,
             None => {
+                if selection.targets.is_empty() {
+                    bail!(
+                        "name the column to predict with --target COLUMN, or take it with --like from a model or a shard"
+                    );
+                }
                 let files = &jobs[0].1;
                 if let Some(stated) = &stated {
                     stated.check(&files.first()?)?;
@@ -137,7 +142,10 @@ impl Summarize {
     /// A model that has learned nothing, as the one or the shard given is.
     fn taken(&self, like: &Path) -> Result<Model> {
         if self.creation.is_given() {
-            bail!("{}: columns, loss and basis are its own; leave the settings out", like.display());
+            bail!(
+                "{}: columns, loss and basis are its own; leave the settings out",
+                like.display()
+            );
         }
         let model = if ENDINGS.iter().any(|ending| like.to_string_lossy().ends_with(ending)) {
             Shard::read(like)?.model().with_context(|| like.display().to_string())?
@@ -193,7 +201,10 @@ impl Summarize {
         let Ok(file) = File::open(&self.output) else { return Ok(false) };
         file.take(4).read_to_end(&mut start)?;
         if !start.is_empty() && start != b"PMFD" {
-            bail!("{}: there is a file that is no shard; choose another name", self.output.display());
+            bail!(
+                "{}: there is a file that is no shard; choose another name",
+                self.output.display()
+            );
         }
         Ok(Shard::read(&self.output).is_ok_and(|shard| shard.source == Some(source)))
     }
@@ -270,7 +281,9 @@ impl Shards<'_> {
         for name in order {
             let Some(Merged { summary, .. }) = tasks.remove(&name) else { continue };
             let record = model.learner.records().iter().find(|record| record.name == name);
-            if record.is_some_and(|r| r.head.content.is_some() && r.head.content == summary.head.content) {
+            if record
+                .is_some_and(|r| r.head.content.is_some() && r.head.content == summary.head.content)
+            {
                 repeated.push(name);
                 continue;
             }
@@ -326,7 +339,8 @@ impl Shards<'_> {
         let mut first: Option<(&Path, [u8; 32])> = None;
         for file in files {
             let shard = Shard::read(file)?;
-            let template = shard.model().with_context(|| format!("{}: its columns", file.display()))?;
+            let template =
+                shard.model().with_context(|| format!("{}: its columns", file.display()))?;
             if let Err(what) = model.check_template(&template) {
                 bail!("{}: {what}; make it again with --like", file.display());
             }

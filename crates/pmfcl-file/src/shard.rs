@@ -107,7 +107,8 @@ impl Shard {
         for _ in 0..rest.size()? {
             let (name, part) = (rest.size()?, rest.word()?);
             let name = std::str::from_utf8(rest.take(name)?);
-            let name = name.map_err(|_| ShardError("the name of a task is not UTF-8".to_owned()))?;
+            let name =
+                name.map_err(|_| ShardError("the name of a task is not UTF-8".to_owned()))?;
             let part = usize::try_from(part).unwrap_or(usize::MAX);
             tasks.push((name.to_owned(), rest.take(part)?.to_vec()));
         }
@@ -242,7 +243,9 @@ impl Model {
         let (own, other) = (&self.schema, &template.schema);
         if own.targets != other.targets {
             let [a, b] = [&other.targets, &own.targets].map(|list| list.join(", "));
-            return wrong(format!("it was made for the target '{a}', and the model predicts '{b}'"));
+            return wrong(format!(
+                "it was made for the target '{a}', and the model predicts '{b}'"
+            ));
         }
         for (at, theirs) in other.columns.iter().enumerate() {
             if own.columns.get(at) != Some(theirs) {
@@ -256,14 +259,23 @@ impl Model {
                 ));
             }
         }
-        if !own.inputs.starts_with(&other.inputs) {
-            return wrong("it was made with other categories known from the start");
-        }
         let designs = self.learner.design().zip(template.learner.design());
         let Some((ours, theirs)) = designs else { return wrong("its basis is not fixed") };
         let [a, b] = [&template.learner, &self.learner].map(Learner::problem);
         if Digest::of(a, theirs) != Digest::of(b, theirs) {
             return wrong(format!("it was made for the loss {a}, and the model has {b}"));
+        }
+        let [a, b] = [theirs, ours].map(|design| design.map().basis().to_string());
+        if a != b {
+            return wrong(format!("it was made for the basis {a}, and the model has {b}"));
+        }
+        if theirs.intercept() != ours.intercept() {
+            return wrong(
+                "it was made with an intercept where the model has none, or the other way",
+            );
+        }
+        if !own.inputs.starts_with(&other.inputs) {
+            return wrong("it was made with other categories known from the start");
         }
         let more = ours.inputs().saturating_sub(theirs.inputs());
         let same = match more {
@@ -271,12 +283,7 @@ impl Model {
             _ => theirs.with_inputs(more).is_ok_and(|wider| wider == *ours),
         };
         if !same {
-            let [a, b] = [theirs, ours].map(|design| design.map().basis().to_string());
-            return wrong(if a == b {
-                format!("its basis {a} was fixed by other rows than the model's")
-            } else {
-                format!("it was made for the basis {a}, and the model has {b}")
-            });
+            return wrong(format!("its basis {a} was fixed by other rows than the model's"));
         }
         Ok(())
     }
@@ -308,7 +315,8 @@ impl Model {
         let own = first.tasks.iter().flat_map(|task| &task.new_inputs);
         for key in keys.iter().chain(own) {
             if schema.input_of_key(key).is_none() {
-                let reason = format!("a part of a task has the input `{key}`, which is no category");
+                let reason =
+                    format!("a part of a task has the input `{key}`, which is no category");
                 return Err(Error::State { reason }.into());
             }
         }

@@ -231,9 +231,8 @@ impl PyModel {
     ) -> PyResult<PyFittedTask> {
         let first = read_answer(first)?;
         outside(py, || {
-            let fitted = by_asking(&run, |passes| {
-                self.model.fit_passes(&keys, first, passes, weight)
-            });
+            let fitted =
+                by_asking(&run, |passes| self.model.fit_passes(&keys, first, passes, weight));
             fitted.map(PyFittedTask)
         })
     }

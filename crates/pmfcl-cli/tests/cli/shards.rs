@@ -16,11 +16,25 @@ fn rows(place: &Place) -> Table {
         let mut own = Table::new(&["x", "z", "site", "month", "y", "grade"]);
         for row in 0..100 {
             let (x, z) = (draw.unit() * 4.0 - 2.0, draw.unit());
-            let site = if shard == 5 && row == 7 { "alone" } else { ["north", "south"][draw.below(2)] };
+            let site =
+                if shard == 5 && row == 7 { "alone" } else { ["north", "south"][draw.below(2)] };
             let month = ["may", "june", "july"][(shard + row / 40) % 3];
             let y = 2.0 * x - z + f64::from(u8::from(site == "south")) + 0.1 * draw.unit();
-            let grade = if y > 1.0 { "high" } else if y < -1.0 { "low" } else { "mid" };
-            let cells = [x.to_string(), z.to_string(), site.into(), month.into(), y.to_string(), grade.into()];
+            let grade = if y > 1.0 {
+                "high"
+            } else if y < -1.0 {
+                "low"
+            } else {
+                "mid"
+            };
+            let cells = [
+                x.to_string(),
+                z.to_string(),
+                site.into(),
+                month.into(),
+                y.to_string(),
+                grade.into(),
+            ];
             own.rows.push(cells.to_vec());
         }
         place.put(&format!("rows/{shard}.csv"), own.csv());
@@ -193,7 +207,11 @@ fn wrong_shards_are_refused_by_name_and_nothing_is_written() {
     assert_eq!(place.bytes("m.pmf"), before);
     place.ok("learn m.pmf --summaries more.pms");
     for (words, code, said) in [
-        ("summarize rows/0.csv --target grade --exclude y --loss logistic -o l.pms", 1, "several times"),
+        (
+            "summarize rows/0.csv --target grade --exclude y --loss logistic -o l.pms",
+            1,
+            "several times",
+        ),
         ("summarize rows/0.csv --target y -o l.csv", 2, ".pms"),
         ("summarize rows/0.csv --like m.pmf --ridge 1 -o l.pms", 1, "leave the settings out"),
         ("summarize rows/0.csv --like m.pmf --target x -o l.pms", 1, "leave --target out"),
@@ -251,7 +269,8 @@ fn a_writer_that_is_killed_leaves_no_half_shard_and_two_writers_leave_one_whole(
     let (mut draw, mut absent) = (Draw(3), 0);
     for _ in 0..40 {
         let _ = fs::remove_file(place.path("parts/q.pms"));
-        let mut child = place.command(line).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let mut child =
+            place.command(line).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         std::thread::sleep(Duration::from_secs_f64(draw.unit() * 1.2 * time.as_secs_f64()));
         let _ = child.kill();
         child.wait().unwrap();
@@ -276,15 +295,19 @@ fn the_lines_for_parallel_and_xargs_in_the_document_work() {
     let document = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/scale.md");
     let document = fs::read_to_string(document).unwrap();
     let line = |word: &str| {
-        let found = document.lines().find(|line| line.contains(word) && line.contains("pmfcl summarize"));
+        let found =
+            document.lines().find(|line| line.contains(word) && line.contains("pmfcl summarize"));
         found.unwrap_or_else(|| panic!("docs/scale.md has no line with {word}")).to_owned()
     };
     let mut ways = vec![line("| xargs")];
-    let there = Command::new("parallel").arg("--version").output().is_ok_and(|o| o.status.success());
+    let there =
+        Command::new("parallel").arg("--version").output().is_ok_and(|o| o.status.success());
     if there {
         ways.push(line("| parallel"));
     } else {
-        eprintln!("******** GNU parallel is not here: its line was NOT run, that of xargs was ********");
+        eprintln!(
+            "******** GNU parallel is not here: its line was NOT run, that of xargs was ********"
+        );
     }
     let recipe = line("--recipe");
     let learn = document.lines().find(|line| line.starts_with("pmfcl learn sales.pmf --summaries"));

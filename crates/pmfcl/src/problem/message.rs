@@ -81,7 +81,8 @@ fn opened(bytes: &[u8], magic: [u8; 4]) -> Result<Reader<'_>, BytesError> {
 
 fn text_of(rest: &mut Reader<'_>) -> Result<String, BytesError> {
     let length = rest.size()?;
-    let text = std::str::from_utf8(rest.take(length)?).map_err(|_| invalid("a text is not UTF-8"))?;
+    let text =
+        std::str::from_utf8(rest.take(length)?).map_err(|_| invalid("a text is not UTF-8"))?;
     Ok(text.to_owned())
 }
 
