@@ -12,7 +12,7 @@ BUILD := $(CARGO) build --quiet --workspace --all-features
 # A fixed seed: a gate must not be a lottery. `make search` looks with new ones.
 export PROPTEST_RNG_SEED ?= 1
 
-.PHONY: demo test bench fmt fmt-check lint phrases package rust-test doc-test docs deny dependencies python-lint tools wheel python-test flower-test spark-test onnx-test browser-test search sweep soak fuzz clean advisories lock
+.PHONY: demo test bench fmt fmt-check lint phrases package rust-test doc-test docs deny dependencies python-lint tools wheel python-test flower-test spark-test onnx-test browser-test search sweep soak fuzz clean advisories lock engines-test
 
 demo:            ## the main job on bundled real data; pictures in ./pmfcl-demo
 	$(CARGO) run -p pmfcl-cli -- demo
@@ -21,7 +21,7 @@ demo:            ## the main job on bundled real data; pictures in ./pmfcl-demo
 # mostly wait, so the rest goes on meanwhile.
 test:            ## everything CI runs
 	$(PYTHON) tests/stages/run.py fmt-check phrases '[tools' 'lint]' package rust-test doc-test docs python-lint \
-	  python-test '[flower-test' spark-test 'onnx-test+browser-test+dependencies]'
+	  python-test '[flower-test' spark-test+engines-test 'onnx-test+browser-test+dependencies]'
 
 bench:           ## speed, memory and accuracy; ratios, one run
 	$(CARGO) build --release --quiet -p pmfcl-cli -p pmfcl-lab
@@ -66,6 +66,7 @@ python-lint: $(VENV)/ruff $(VENV)/python
 # Everything the Python tests need, fetched while the first crates compile.
 tools: $(VENV)/ruff $(VENV)/typos $(VENV)/python $(VENV)/onnx $(VENV)/browser
 	$(MAKE) --no-print-directory $(VENV)/flower || true
+	$(MAKE) --no-print-directory $(VENV)/engines || true
 	if command -v java >/dev/null; then $(MAKE) --no-print-directory $(VENV)/spark || true; fi
 
 # The wheel as users install it, except for its profile and features of dependencies that it does not use: what the Rust tests have
@@ -94,8 +95,16 @@ flower-test: $(VENV)/python
 spark-test: $(VENV)/python
 	$(INSTALLED)
 	if command -v java >/dev/null && $(MAKE) --no-print-directory $(VENV)/spark; \
-	then $(VENV)/bin/python -m pytest -q -rs tests/spark; \
+	then $(BUILD) --bin pmfcl && PMFCL_PROGRAM=target/debug/pmfcl $(VENV)/bin/python -m pytest -q -rs tests/spark; \
 	else echo "********  Spark needs Java 17 and pyspark, which are not here: tests/spark was NOT run  ********"; fi
+
+# pmfcl.ray and pmfcl.dask on local clusters of two processes each, memory capped, and the recipes for DuckDB and Polars. Where an
+# engine cannot be installed, this says so and nothing is tested; an engine that hangs is ended after eight minutes.
+engines-test: $(VENV)/python
+	$(INSTALLED)
+	if $(MAKE) --no-print-directory $(VENV)/engines; \
+	then RAY_DEDUP_LOGS=0 RAY_USAGE_STATS_ENABLED=0 timeout 480 $(VENV)/bin/python -m pytest -q -rs tests/engines; \
+	else echo "********  Ray or Dask could not be installed here: tests/engines was NOT run  ********"; fi
 
 # Exported models through onnxruntime: the same predictions on every loss and basis.
 onnx-test: $(VENV)/onnx
@@ -173,6 +182,9 @@ $(VENV)/onnx $(VENV)/browser $(VENV)/flower $(VENV)/spark: $(VENV)/%: $(VENV)/bi
 lock:            ## writes the locks of the lists of Python packages the tests install
 	$(PYTHON) -m pip install --quiet --disable-pip-version-check --target $(TOOLS)/uv 'uv==0.13.7'
 	tests/tools/lock.sh $(TOOLS)/uv/bin/uv
+
+$(VENV)/engines: $(VENV)/bin/python tests/engines/requirements.txt
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r tests/engines/requirements.txt && touch $@
 
 # Peers that benchmarks compare with.
 $(VENV)/peers: $(VENV)/bin/python

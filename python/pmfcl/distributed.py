@@ -1,12 +1,15 @@
 """Tables too large for one machine: summaries are made where the rows are, and merged.
 
 This is the piece that every engine needs, and the whole of what it needs: `summarize` turns tables into bytes, on any worker;
-`merge` adds such bytes up, in any grouping; `learn` puts the sum into a model. `pmfcl.spark` is made of these three. A `Recipe`
-says how the columns of a table become rows; it is small and can be pickled.
+`merge` adds such bytes up, in any grouping; `learn` puts the sum into a model. A `Recipe` says how the columns of a table become
+rows; it is small and can be pickled.
+
+Losses that look at rows again (logistic, huber, poisson) ask for passes: `answer` gives the answer of a worker's rows to a
+`Request`, `merge` adds answers up, and `learn_with` fits the tasks. It is given one function, which runs some work on every part
+of a table and merges what comes back; `pmfcl.spark`, `pmfcl.ray` and `pmfcl.dask` are made of such a function each.
 
 The result is that of one process up to rounding, however the rows were cut, and the same to the bit for the same cuts merged in
-the same order. Text columns are categories, which meet by name: no worker has to know those of the others. For losses that look
-at rows once, squared and gaussian.
+the same order. Text columns are categories, which meet by name: no worker has to know those of the others.
 
 >>> import pyarrow as pa
 >>> from pmfcl import ContinualRegressor, distributed
@@ -20,29 +23,42 @@ array([2., 3., 6., 7.])
 
 import hashlib
 import json
-import struct
-import zlib
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+import os
+import pickle
+import queue
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from . import __version__, _core
+from . import ContinualClassifier, ContinualRegressor, __version__, _core, load
 from ._columns import MICROSECONDS
 from ._continual import STREAM, Continual, setting
 from ._labels import name_of
+from ._views import CheckReport
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-MAGIC = b"PMFD"
-FORMAT = 1
+# A path of a model file, or an estimator.
+ModelLike = str | os.PathLike[str] | ContinualRegressor | ContinualClassifier
+# Runs work on every part of a table, and gives the merger of what comes back.
+Everywhere = Callable[["Work"], bytes]
 # Bytes of rows that are gathered before they are summarized: large enough that summaries cost little, small for a worker.
 GATHERED = 32 << 20
 # Categories of one text column; more are an identifier, not a feature.
 MOST_CATEGORIES = 1000
+# Rows taken to fix what needs some: the length of lists, categories of a table of text alone, bases that need rows.
+FIRST_ROWS = 10_000
+# Tasks whose passes go over the rows together.
+TOGETHER = 64
+# The farthest rows that a check names.
+WORST = 5
 
 
 class PartError(ValueError):
@@ -125,10 +141,8 @@ class Recipe:
         """SHA-256 of everything a part depends on."""
         facts = json.dumps([self.targets, self.task, self.weight, self.missing, self.version])
         model = _core.Model.from_bytes(self.template)
-        shape = json.dumps(
-            [model.columns(), model.facts()["inputs"], model.problem()["spec"], model.settings()], default=str
-        )
-        return hashlib.sha256(f"{facts}\n{shape}".encode()).digest()
+        settings = json.dumps([model.problem()["spec"], model.settings()], default=str)
+        return hashlib.sha256(f"{facts}\n{settings}\n".encode() + model.recipe_digest()).digest()
 
     @property
     def columns(self) -> list[str]:
@@ -181,7 +195,7 @@ def _categories(columns: list[tuple[str, str]], rows: "pa.Table | None") -> list
 class _Reader:
     """Batches of a table as rows of the model."""
 
-    def __init__(self, recipe: Recipe, model: _core.Model) -> None:
+    def __init__(self, recipe: Recipe, model: _core.Model, keys: Sequence[str] = ()) -> None:
         self.recipe, self.model = recipe, model
         self.kinds = model.columns()
         origins = model.facts()["origins"]
@@ -193,7 +207,11 @@ class _Reader:
             self.places.setdefault(name, []).append(at)
             if kind == "category":
                 self.known[name][part] = at
-        self.new: list[str] = []
+        # Categories the model does not have, which get the next inputs: given beforehand, or in order of appearance.
+        self.new: list[str] = list(keys)
+        for place, key in enumerate(keys, self.width):
+            column, _, category = key.partition(":")
+            self.known[self.kinds[int(column)][0]][category] = place
         self.dropped = 0
 
     def features(self, batch: "pa.RecordBatch", first: int) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
@@ -317,8 +335,8 @@ def _widened(X: NDArray[np.float64], width: int) -> NDArray[np.float64]:
 class _Gathered:
     """Rows of tasks that wait to be summarized, and the parts made so far."""
 
-    def __init__(self, model: _core.Model) -> None:
-        self.model = model
+    def __init__(self, model: _core.Model, content: bool = False) -> None:
+        self.model, self.content = model, content
         self.rows: dict[str, list[tuple[NDArray[Any], NDArray[Any], NDArray[np.float64] | None]]] = {}
         self.parts: dict[str, bytes] = {}
         self.held = 0
@@ -330,33 +348,60 @@ class _Gathered:
     def flush(self, new: list[str]) -> None:
         """Summarizes what waits."""
         width = len(self.model.facts()["inputs"]) + len(new)
-        classes = self.model.problem()["predicts_classes"]
         for task, rows in self.rows.items():
-            X = np.vstack([_widened(X, width) for X, _, _ in rows])
-            y = np.concatenate([y for _, y, _ in rows])
-            weights = None if rows[0][2] is None else np.concatenate([w for _, _, w in rows if w is not None])
-            target: Any = np.ascontiguousarray(y)
-            if classes:
-                names, codes = np.unique(y.astype(str), return_inverse=True)
-                target = (np.ascontiguousarray(codes, dtype=np.uint32), names.tolist())
-            part = self.model.summarize_part(np.ascontiguousarray(X), target, weights, list(new))
+            X, target, weights = _joined(self.model, rows, width)
+            part = self.model.summarize_part(X, target, weights, list(new), self.content)
             before = self.parts.get(task)
             self.parts[task] = part if before is None else _core.merge_parts([before, part])
         self.rows, self.held = {}, 0
 
 
-def summarize(recipe: Recipe, batches: Iterable[Any]) -> bytes:
+# Task, inputs, targets and weights of some rows.
+_TaskRows = tuple[str, NDArray[Any], NDArray[Any], NDArray[np.float64] | None]
+
+
+def _joined(
+    model: _core.Model, rows: list[tuple[NDArray[Any], NDArray[Any], NDArray[np.float64] | None]], width: int
+) -> tuple[NDArray[Any], Any, NDArray[np.float64] | None]:
+    """Rows of a task end to end, with targets as the core takes them."""
+    X = np.ascontiguousarray(np.vstack([_widened(X, width) for X, _, _ in rows]))
+    y = np.concatenate([y for _, y, _ in rows])
+    weights = None if rows[0][2] is None else np.concatenate([w for _, _, w in rows if w is not None])
+    if not model.problem()["predicts_classes"]:
+        return X, np.ascontiguousarray(y), weights
+    names, codes = np.unique(y.astype(str), return_inverse=True)
+    return X, (np.ascontiguousarray(codes, dtype=np.uint32), names.tolist()), weights
+
+
+def summarize(recipe: Recipe, batches: Iterable[Any], *, content: bool = False) -> bytes:
     """Summarizes tables, one after the other, as bytes: one part for each task that occurs in them.
 
-    `batches` are Arrow record batches or tables, or pandas or Polars frames. Rows are counted from the first of the first batch
+    With `content`, parts carry a hash of their rows, by which the same rows are recognised later. `batches` are Arrow record batches or tables, or pandas or Polars frames. Rows are counted from the first of the first batch
     in messages. No rows at all are an empty part, which merges with any other.
     """
+    _check_version(recipe)
+    model = _core.Model.from_bytes(recipe.template)
+    reader, gathered = _Reader(recipe, model), _Gathered(model, content)
+    rows = 0
+    for rows, table in _tables(reader, batches):
+        for task, X, y, weights in table:
+            gathered.add(task, X, y, weights)
+        if gathered.held > GATHERED:
+            gathered.flush(reader.new)
+    gathered.flush(reader.new)
+    return _core.pack_shard(recipe.digest, rows, reader.dropped, list(gathered.parts.items()))
+
+
+def _check_version(recipe: Recipe) -> None:
     if recipe.version != __version__:
         raise PartError(
             f"the recipe was made by pmfcl {recipe.version}, and this is {__version__}; install one version"
         )
-    model = _core.Model.from_bytes(recipe.template)
-    reader, gathered, first = _Reader(recipe, model), _Gathered(model), 0
+
+
+def _tables(reader: _Reader, batches: Iterable[Any]) -> Iterator[tuple[int, list["_TaskRows"]]]:
+    """Rows read so far and, by task, those of the next batch that are used."""
+    first = 0
     for batch in _batches(batches):
         X, lacking = reader.features(batch, first)
         y, unlabelled = reader.targets(batch, first)
@@ -364,14 +409,15 @@ def summarize(recipe: Recipe, batches: Iterable[Any]) -> bytes:
         used = ~(lacking | unlabelled)
         if weights is not None:
             used &= weights > 0
-        for task, rows in _by_task(tasks, np.flatnonzero(used)):
-            gathered.add(task, X[rows], y[rows], None if weights is None else weights[rows])
         first += batch.num_rows
         reader.dropped += int((lacking | unlabelled).sum())
-        if gathered.held > GATHERED:
-            gathered.flush(reader.new)
-    gathered.flush(reader.new)
-    return _packed(recipe.digest, first, reader.dropped, gathered.parts)
+        yield (
+            first,
+            [
+                (task, X[rows], y[rows], None if weights is None else weights[rows])
+                for task, rows in _by_task(tasks, np.flatnonzero(used))
+            ],
+        )
 
 
 def _by_task(tasks: NDArray[Any], rows: NDArray[np.intp]) -> Iterator[tuple[str, NDArray[np.intp]]]:
@@ -393,8 +439,147 @@ def _batches(tables: Iterable[Any]) -> Iterator["pa.RecordBatch"]:
             yield from (table if isinstance(table, pa.Table) else pa.table(table)).to_batches()
 
 
+@dataclass(frozen=True)
+class Request:
+    """Passes over the rows of some tasks.
+
+    Parameters
+    ----------
+    keys : categories that the recipe's model does not have, in the order of their inputs.
+    passes : for each task how many of `keys` it has, and the bytes of the pass.
+    """
+
+    keys: tuple[str, ...] = ()
+    passes: dict[str, tuple[int, bytes]] = field(default_factory=dict)
+    # The pass that all tasks have first; their names are not known before it.
+    first: bytes | None = None
+
+
+def answer(recipe: Recipe, request: Request, batches: Iterable[Any]) -> bytes:
+    """The answer of the rows of tables to a request, as bytes that `merge` adds up."""
+    _check_version(recipe)
+    model = _core.Model.from_bytes(recipe.template)
+    reader = _Reader(recipe, model, request.keys)
+    waiting: dict[str, list[Any]] = {}
+    found: dict[str, bytes] = {}
+    rows, held = 0, 0
+
+    def flush() -> None:
+        for task, blocks in waiting.items():
+            count, wanted = request.passes.get(task, (len(reader.new), request.first))
+            if wanted is None:
+                continue
+            X, target, weights = _joined(model, blocks, reader.width + len(reader.new))
+            X = np.ascontiguousarray(X[:, : reader.width + count])
+            own = model.answer_pass(wanted, X, target, weights, reader.new[:count])
+            found[task] = own if task not in found else _core.merge_parts([found[task], own])
+        waiting.clear()
+
+    for rows, table in _tables(reader, batches):
+        if request.first is None and len(reader.new) > len(request.keys):
+            raise ValueError(
+                f"the rows have changed between two passes: {reader.new[-1]!r} is new; keep them unchanged"
+            )
+        for task, X, y, weights in table:
+            if request.first is not None or task in request.passes:
+                waiting.setdefault(task, []).append((X, y, weights))
+                held += X.nbytes
+        if held > GATHERED:
+            flush()
+            held = 0
+    flush()
+    return _core.pack_shard(recipe.digest, rows, reader.dropped, list(found.items()))
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a worker does with its part of a table: summarize it, answer a request, or look for rows that are far off.
+
+    Workers may lack pmfcl, or have another version. So what travels are `packed` bytes, and `run` is sent by its code.
+    """
+
+    recipe: Recipe
+    request: Request | None = None
+    # A model that rows are looked at with.
+    checked_by: bytes | None = None
+
+    def packed(self) -> bytes:
+        """As bytes, for `perform`."""
+        return pickle.dumps(self)
+
+    def runner(self) -> Callable[[Iterable[Any], str], tuple[bytes | None, str | None]]:
+        """A function of batches and a place for messages, which gives bytes or an error. It imports pmfcl where it runs."""
+        packed, version = self.packed(), __version__
+
+        def run(batches: Iterable[Any], where: str) -> tuple[bytes | None, str | None]:
+            try:
+                from importlib import import_module
+
+                pmfcl, own = import_module("pmfcl"), import_module("pmfcl.distributed")
+            except ImportError as failed:
+                return None, f"{where}: {failed}; install pmfcl {version} and pyarrow on every worker"
+            if pmfcl.__version__ != version:
+                return None, f"{where}: pmfcl {pmfcl.__version__}, and the driver has {version}; install one version"
+            try:
+                return own.perform(packed, batches), None
+            except Exception as failed:  # noqa: BLE001 - whatever it is, the driver reports it with its place
+                kind = "" if isinstance(failed, ValueError) else f"{type(failed).__name__}: "
+                return None, f"{where}: {kind}{failed}"
+
+        return run
+
+
+def perform(packed: bytes, batches: Iterable[Any]) -> bytes:
+    """Does a worker's part of some `Work`."""
+    work: Work = pickle.loads(packed)
+    if work.checked_by is not None:
+        return _far_rows(work.recipe, _core.Model.from_bytes(work.checked_by), batches)
+    return summarize(work.recipe, batches) if work.request is None else answer(work.recipe, work.request, batches)
+
+
+def _far_rows(recipe: Recipe, model: _core.Model, batches: Iterable[Any]) -> bytes:
+    """Rows far from what a model has learned, and a part of all rows with a hash of them: what a check needs."""
+    reader, gathered = _Reader(recipe, model), _Gathered(model, content=True)
+    rows, seen, beyond = 0, 0, 0
+    worst: list[Any] = []
+    once = model.first_pass() is None
+    for rows, table in _tables(reader, batches):
+        for task, X, y, weights in table:
+            own, target, _ = _joined(model, [(X, y, weights)], reader.width + len(reader.new))
+            known = np.ascontiguousarray(own[:, : reader.width])
+            count, far, found = model.look_at_rows(known, target, seen)
+            seen, beyond = seen + count, beyond + far
+            worst = sorted([*worst, *found], key=lambda row: -row[1])[:WORST]
+            if once:
+                gathered.add(task, X, y, weights)
+        if gathered.held > GATHERED:
+            gathered.flush(reader.new)
+    gathered.flush(reader.new)
+    facts = json.dumps({"rows": seen, "beyond": beyond, "worst": worst}).encode()
+    parts = [*gathered.parts.items(), (FAR_ROWS, facts)]
+    return _core.pack_shard(recipe.digest, rows, reader.dropped, parts)
+
+
+# The part that lists rows far off; no task can have a name with this character in it.
+FAR_ROWS = "\0far rows"
+
+
+def _merged_task(task: str, pieces: list[bytes]) -> bytes:
+    if task != FAR_ROWS:
+        return pieces[0] if len(pieces) == 1 else _core.merge_parts(pieces)
+    facts = [json.loads(piece) for piece in pieces]
+    worst: list[Any] = []
+    before = 0
+    for one in facts:
+        # Rows are counted over all parts, in their order.
+        worst += [[row[0] + before, *row[1:]] for row in one["worst"]]
+        before += one["rows"]
+    worst = sorted(worst, key=lambda row: -row[1])[:WORST]
+    return json.dumps({"rows": before, "beyond": sum(one["beyond"] for one in facts), "worst": worst}).encode()
+
+
 def merge(parts: Iterable[bytes]) -> bytes:
-    """Adds up what `summarize` or `merge` gave, in the order given; tasks, classes and categories meet by name."""
+    """Adds up what `summarize`, `answer` or `merge` gave, in the order given; tasks, classes and categories meet by name."""
     digest, rows, dropped = None, 0, 0
     found: dict[str, list[bytes]] = {}
     for position, data in enumerate(parts):
@@ -406,8 +591,14 @@ def merge(parts: Iterable[bytes]) -> bytes:
             found.setdefault(task, []).append(part)
     if digest is None:
         raise PartError("there is no part to merge")
-    merged = {task: pieces[0] if len(pieces) == 1 else _core.merge_parts(pieces) for task, pieces in found.items()}
-    return _packed(digest, rows, dropped, merged)
+    merged = [(task, _merged_task(task, pieces)) for task, pieces in found.items()]
+    return _core.pack_shard(digest, rows, dropped, merged)
+
+
+def shard(recipe: Recipe, part: bytes) -> bytes:
+    """A part as the content of a file `*.pms`, which `pmfcl learn MODEL --summaries` merges and learns."""
+    digest, rows, dropped, tasks = _unpacked(part, "the part")
+    return _core.pack_shard(digest, rows, dropped, list(tasks.items()), recipe.template)
 
 
 def learn(estimator: Continual, recipe: Recipe, part: bytes, *, weight: float | None = None) -> Any:
@@ -420,42 +611,285 @@ def learn(estimator: Continual, recipe: Recipe, part: bytes, *, weight: float | 
         raise PartError("the part was made by another recipe (columns, settings or version differ)")
     if not tasks:
         raise ValueError(f"there are no rows to learn from; {dropped} of {rows} were dropped for missing values")
-    fresh = not estimator.__sklearn_is_fitted__()
-    model = _core.Model.from_bytes(recipe.template) if fresh else estimator._model.__copy__()
+    model = _begun(estimator, recipe)
     for task in sorted(tasks) if recipe.task is not None else tasks:
-        named = recipe.task is not None or not model.task_names()
-        model.learn_part(task if named else None, tasks[task], 1.0 if weight is None else float(weight))
+        model.learn_part(_name(model, recipe, task), tasks[task], 1.0 if weight is None else float(weight))
     estimator._adopt(model)
     return estimator
 
 
-def _packed(digest: bytes, rows: int, dropped: int, tasks: dict[str, bytes]) -> bytes:
-    body = [MAGIC, struct.pack("<H", FORMAT), digest, struct.pack("<QQI", rows, dropped, len(tasks))]
-    for task, part in tasks.items():
-        name = task.encode()
-        body += [struct.pack("<IQ", len(name), len(part)), name, part]
-    data = b"".join(body)
-    return data + struct.pack("<I", zlib.crc32(data))
+def _begun(estimator: Continual, recipe: Recipe) -> _core.Model:
+    """A copy of the estimator's model to learn with; before the first task that of the recipe."""
+    if estimator.__sklearn_is_fitted__():
+        return estimator._model.__copy__()
+    return _core.Model.from_bytes(recipe.template)
+
+
+def _name(model: _core.Model, recipe: Recipe, task: str) -> str | None:
+    """The name under which a task is learned; None where its rows are added to the current one."""
+    return task if recipe.task is not None or not model.task_names() else None
+
+
+def learn_with(
+    estimator: Continual,
+    recipe: Recipe,
+    everywhere: Everywhere,
+    *,
+    weight: float | None = None,
+    progress: Callable[[str], None] | None = None,
+) -> Any:
+    """Learns a table that lies on many machines, by any loss. Returns the estimator, which is unchanged where something is refused.
+
+    `everywhere(work)` runs `work.runner()` on every part of the table and merges the bytes in the order of the parts. Losses that
+    look at rows once call it once. Others call it for every pass their fits ask for; tasks that do not depend on each other share
+    a pass. The parts must be the same every time. `progress` is told what is done.
+    """
+    tell = (lambda _: None) if progress is None else progress
+    first = _core.Model.from_bytes(recipe.template).first_pass()
+    if first is None:
+        tell("one pass over the rows")
+        return learn(estimator, recipe, everywhere(Work(recipe)), weight=weight)
+    tell("pass 1: a look at the rows")
+    _, rows, dropped, tasks = _unpacked(everywhere(Work(recipe, Request(first=first))), "the first pass")
+    if not tasks:
+        raise ValueError(f"there are no rows to learn from; {dropped} of {rows} were dropped for missing values")
+    model = _begun(estimator, recipe)
+    order = sorted(tasks)
+    fitting = _Fitting(recipe, everywhere, tell, 1.0 if weight is None else float(weight))
+    classes: dict[str, None] = {}
+    for task in order:
+        own, keys = _core.Model.names_in(tasks[task])
+        classes.update(dict.fromkeys(own))
+        fitting.keys += [key for key in keys if key not in fitting.keys]
+        fitting.counts[task] = len(fitting.keys)
+    if set(classes) != set(_core.Model.names_in(tasks[order[0]])[0]):
+        # The first task lacks some, and a loss that has to know all of them could not add them later.
+        model.fix_classes(sorted(classes))
+    # The first task may settle what the loss leaves open, such as the scale of huber; each depends on the last where the scheme
+    # is sequential.
+    alone = 1 if model.tasks_are_independent() else len(order)
+    groups = [order[:1], *(order[at : at + TOGETHER] for at in range(1, len(order), TOGETHER))]
+    for group in groups if alone == 1 else [[task] for task in order]:
+        fitted = fitting.run(model, {task: tasks[task] for task in group})
+        for task in group:
+            model.insert_fitted(_name(model, recipe, task), fitted[task], fitting.weight)
+    estimator._adopt(model)
+    return estimator
+
+
+class _Fitting:
+    """Fits of tasks whose passes run everywhere: each fit on a thread of its own, one job for the passes all of them wait for."""
+
+    def __init__(self, recipe: Recipe, everywhere: Everywhere, tell: Callable[[str], None], weight: float) -> None:
+        self.recipe, self.everywhere, self.tell, self.weight = recipe, everywhere, tell, weight
+        self.keys: list[str] = []
+        self.counts: dict[str, int] = {}
+        self.passes = 1
+        self.failed: BaseException | None = None
+
+    def run(self, model: _core.Model, looks: dict[str, bytes]) -> dict[str, _core.FittedTask]:
+        """Fits tasks, given the answers to their first passes."""
+        asked: queue.Queue[tuple[str, bytes | None, Future[bytes] | None]] = queue.Queue()
+
+        def fit(task: str) -> _core.FittedTask:
+            def ask(wanted: bytes) -> bytes:
+                answer: Future[bytes] = Future()
+                asked.put((task, wanted, answer))
+                return answer.result()
+
+            try:
+                keys = self.keys[: self.counts[task]]
+                return model.fit_passes(keys, looks[task], self.weight, ask)
+            finally:
+                asked.put((task, None, None))
+
+        self.failed = None
+        with ThreadPoolExecutor(len(looks), thread_name_prefix="pmfcl-fit") as pool:
+            fits = {task: pool.submit(fit, task) for task in looks}
+            self._serve(set(looks), asked)
+            if self.failed is not None:
+                raise self.failed
+            return {task: done.result() for task, done in fits.items()}
+
+    def _serve(self, live: set[str], asked: Any) -> None:
+        """Answers passes until every fit has ended; whenever all of them wait, one job answers all."""
+        waiting: dict[str, tuple[bytes, Future[bytes]]] = {}
+        while live:
+            try:
+                task, wanted, future = asked.get()
+                if wanted is None:
+                    live.discard(task)
+                else:
+                    waiting[task] = (wanted, future)
+                if waiting and self.failed is not None:
+                    raise self.failed
+                if not waiting or len(waiting) < len(live):
+                    continue
+                answers = self._job({task: wanted for task, (wanted, _) in waiting.items()})
+                for task, (_, future) in waiting.items():
+                    future.set_result(answers[task])
+                waiting = {}
+            except BaseException as failure:  # noqa: BLE001 - also Ctrl-C; it is raised when the threads have ended
+                # The threads must end before the error is raised: they wait for answers.
+                self.failed = self.failed or failure
+                for _, future in waiting.values():
+                    future.set_exception(RuntimeError("the pass failed"))
+                waiting = {}
+
+    def _job(self, wanted: dict[str, bytes]) -> dict[str, bytes]:
+        self.passes += 1
+        self.tell(f"pass {self.passes}: {len(wanted)} task{'s' if len(wanted) > 1 else ''} to fit")
+        passes = {task: (self.counts[task], one) for task, one in wanted.items()}
+        request = Request(tuple(self.keys), passes)
+        _, _, _, tasks = _unpacked(self.everywhere(Work(self.recipe, request)), "a pass")
+        lost = [task for task in wanted if task not in tasks]
+        if lost:
+            raise ValueError(f"the rows of the task '{lost[0]}' are gone after the first pass; keep them unchanged")
+        return tasks
+
+
+def check_with(
+    estimator: Continual, recipe: Recipe, everywhere: Everywhere, *, refuse_if: str | Iterable[object] = ()
+) -> CheckReport:
+    """What a fitted estimator says of a table that lies on many machines, as `estimator.check` of rows; nothing is changed.
+
+    All rows are one task. How well the model does on them is not in the report; score them.
+    """
+    whole = replace(recipe, task=None)
+    model = estimator._model
+    _, _, dropped, tasks = _unpacked(everywhere(Work(whole, checked_by=model.to_bytes())), "the check")
+    found = json.loads(tasks.pop(FAR_ROWS, b'{"rows": 0, "beyond": 0, "worst": []}'))
+    if not found["rows"]:
+        raise ValueError("there are no rows to check")
+    if tasks:
+        fitted = model.fit_part(tasks[STREAM], 1.0)
+    else:
+        first = model.first_pass()
+        _, _, _, looks = _unpacked(everywhere(Work(whole, Request(first=first))), "the first pass")
+        fitting = _Fitting(whole, everywhere, lambda _: None, 1.0)
+        fitting.keys = _core.Model.names_in(looks[STREAM])[1]
+        fitting.counts[STREAM] = len(fitting.keys)
+        fitted = fitting.run(model, looks)[STREAM]
+    conditions = [refuse_if] if isinstance(refuse_if, str) else [str(condition) for condition in refuse_if]
+    worst = [tuple(row) for row in found["worst"]]
+    return CheckReport(model.check_fitted(fitted, (found["rows"], found["beyond"], worst), dropped, conditions))
+
+
+def opened(
+    model: ModelLike, schema: "pa.Schema", target: str | Sequence[str], settings: dict[str, Any]
+) -> tuple[Any, Path | None]:
+    """The estimator to learn with, and the file it is kept in: a model file that there is, a new one, or an estimator as given.
+
+    A new model predicts classes where the loss does or the target holds text or booleans.
+    """
+    if isinstance(model, Continual):
+        if settings:
+            raise TypeError(f"{next(iter(settings))} is a parameter of the estimator; set it there")
+        return model, None
+    path = Path(model)
+    if path.exists():
+        estimator = load(path)
+        for name, value in settings.items():
+            if estimator.get_params().get(name) != value:
+                raise ValueError(f"{path}: the model was made with other settings than {name}={value!r}; leave it out")
+        return estimator, path
+    first = target if isinstance(target, str) else target[0]
+    loss = settings.get("loss")
+    text = _is_text(schema, first)
+    classes = text if loss is None else str(loss).partition(":")[0] in ("gaussian", "logistic") or text
+    return (ContinualClassifier if classes else ContinualRegressor)(**settings), path
+
+
+def _is_text(schema: "pa.Schema", name: str) -> bool:
+    import pyarrow as pa
+
+    at = schema.get_field_index(name)
+    if at < 0:
+        raise ValueError(f"there is no column '{name}'; the table has {', '.join(schema.names)}")
+    kind = schema.field(at).type
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    tests = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view, pa.types.is_boolean)
+    return any(test(kind) for test in tests)
+
+
+def looks_again(estimator: Continual) -> bool:
+    """Whether the loss of an estimator looks at rows more than once."""
+    loss = setting(estimator.loss).partition(":")[0]
+    # Losses that are no quadratics ask for passes; all others are summarized once.
+    return not _core.problem(loss, estimator._PREDICTS_CLASSES)["exact"]
+
+
+def needs_rows(estimator: Continual, schema: "pa.Schema") -> bool:
+    """Whether a recipe for tables of this schema needs some rows: for the length of lists, a basis, or categories."""
+    import pyarrow as pa
+
+    if estimator.__sklearn_is_fitted__():
+        return False
+    kinds = [field.type for field in schema]
+    lists = any(pa.types.is_list(kind) or pa.types.is_large_list(kind) for kind in kinds)
+    numbers = any(
+        not pa.types.is_nested(kind) and not _is_text(schema, field.name)
+        for field, kind in zip(schema, kinds, strict=True)
+    )
+    return lists or not numbers or estimator.basis != "linear"
+
+
+def learn_table(
+    model: ModelLike,
+    schema: "pa.Schema",
+    head: Callable[[int], "pa.Table"],
+    everywhere: Callable[[list[str]], Everywhere],
+    *,
+    target: str | Sequence[str],
+    settings: dict[str, Any],
+    progress: bool | None = None,
+    **columns: Any,
+) -> Any:
+    """What `learn` of every engine does.
+
+    `schema` is that of the table, `head(n)` gives its first rows, and `everywhere(names)` a function as `learn_with` takes it over
+    these columns. `columns` are those of `Recipe.of`.
+    """
+    estimator, path = opened(model, schema, target, settings)
+    rows = head(FIRST_ROWS) if needs_rows(estimator, schema) else None
+    recipe = Recipe.of(estimator, schema, target=target, rows=rows, **columns)
+    absent = [name for name in recipe.columns if name not in schema.names]
+    if absent:
+        raise ValueError(f"there is no column '{absent[0]}'; the table has {', '.join(schema.names)}")
+    learn_with(estimator, recipe, everywhere(recipe.columns), progress=teller(progress))
+    if path is not None:
+        estimator.save(path)
+    return estimator
+
+
+def teller(progress: bool | None) -> Callable[[str], None] | None:
+    """Where progress is shown: on stderr where that is a terminal, or where it is asked for."""
+    if progress or (progress is None and sys.stderr.isatty()):
+        return lambda text: print(f"pmfcl: {text}", file=sys.stderr, flush=True)
+    return None
+
+
+def collected(found: Iterable[tuple[bytes | None, str | None]]) -> bytes:
+    """Merges what `Work.runner` gave on all parts, in their order; the first error is raised."""
+    states, errors = [], []
+    for state, error in found:
+        if error is not None:
+            errors.append(error)
+        elif state is not None:
+            states.append(bytes(state))
+    if errors:
+        raise ValueError(errors[0] + (f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""))
+    if not states:
+        raise ValueError("the table has no part with rows")
+    return merge(states)
 
 
 def _unpacked(data: bytes, what: str) -> tuple[bytes, int, int, dict[str, bytes]]:
-    data = bytes(data)
-    head = len(MAGIC) + 2 + 32 + 20
-    if len(data) < head + 4 or data[:4] != MAGIC:
-        raise PartError(f"{what}: these bytes are no part made by pmfcl.distributed.summarize")
-    if zlib.crc32(data[:-4]) != struct.unpack("<I", data[-4:])[0]:
-        raise PartError(f"{what}: the checksum does not match: the bytes were changed or cut off")
-    (version,) = struct.unpack("<H", data[4:6])
-    if version != FORMAT:
-        raise PartError(f"{what}: format {version}, and this version of pmfcl reads format {FORMAT}")
-    rows, dropped, count = struct.unpack("<QQI", data[38:head])
-    tasks, at = {}, head
-    for _ in range(count):
-        name_length, length = struct.unpack("<IQ", data[at : at + 12])
-        at += 12
-        tasks[data[at : at + name_length].decode()] = data[at + name_length : at + name_length + length]
-        at += name_length + length
-    return data[6:38], rows, dropped, tasks
+    try:
+        digest, rows, dropped, tasks = _core.unpack_shard(bytes(data))
+    except ValueError as error:
+        raise PartError(f"{what}: {error}") from error
+    return digest, rows, dropped, dict(tasks)
 
 
 def inputs(estimator: Continual, table: Any) -> NDArray[np.float64]:

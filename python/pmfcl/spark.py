@@ -1,28 +1,30 @@
-"""Learning, predicting and scoring on Spark (`pip install pmfcl[spark]`): the same summaries, made by the executors.
+"""Learning, predicting, scoring and checking on Spark (`pip install pmfcl[spark]`): the same summaries, made by the executors.
 
 Every partition is summarized where it lies, with the Rust core, and leaves one part per task; parts are merged on the
-executors in order of the partitions and the driver learns the sum. One pass over the data, whatever the number of tasks. The model
-is that of one process up to rounding, and the same to the bit for the same partitions with rows in the same order.
+executors in order of the partitions and the driver learns the sum. One pass over the data, whatever the number of tasks, for
+squared and gaussian; logistic, huber and poisson take the passes their fits ask for, each one Spark job over the cached rows. The
+model is that of one process up to rounding, and the same to the bit for the same partitions with rows in the same order.
 
     from pmfcl import spark
     spark.learn(df, "sales.pmf", target="revenue", task="month")        # a model file, made if there is none
     spark.predict(df, "sales.pmf").select("prediction")
     spark.score(df, "sales.pmf", target="revenue", task="month")
+    spark.check(df, "sales.pmf", refuse_if=["drift<0.001"])             # before learning
 
-Executors need the same version of pmfcl (and pyarrow) as the driver. Losses that look at rows once: squared and gaussian.
+Executors need the same version of pmfcl (and pyarrow) as the driver.
 """
 
 import math
-import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from . import ContinualClassifier, ContinualRegressor, distributed, load
+from . import ContinualClassifier, distributed, load
 from ._continual import Continual
 from ._labels import name_of
+from ._views import CheckReport
+from .distributed import ModelLike
 
 try:
     import pyspark  # noqa: F401
@@ -33,13 +35,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
-__all__ = ["learn", "predict", "score"]
-
-# A path of a model file, or an estimator.
-ModelLike = str | os.PathLike[str] | ContinualRegressor | ContinualClassifier
-
-# Rows the driver looks at for the length of lists, the categories of text alone, and bases that need rows.
-FIRST_ROWS = 10_000
+__all__ = ["check", "learn", "predict", "score"]
 
 
 def learn(
@@ -52,6 +48,7 @@ def learn(
     exclude: Sequence[str] = (),
     weight: str | None = None,
     missing: str = "error",
+    progress: bool | None = None,
     **settings: Any,
 ) -> Any:
     """Learns a DataFrame: one task for each value of the column `task`, or rows added to the current task.
@@ -64,32 +61,60 @@ def learn(
     features, exclude : columns that are features, or that are not; by default all others are.
     weight : column of sample weights.
     missing : "error", or "drop" to leave out rows with a missing value.
+    progress : whether passes are shown on stderr; by default where that is a terminal.
     settings : parameters of a model that is made: `loss="gaussian"`, `ridge=1e-6`, … By default text targets are classes.
 
     Returns the estimator. Where anything is refused, neither the file nor the estimator is changed.
     """
     df = _with_arrays(df)
-    estimator, path = _estimator(df, model, target, settings)
-    needed = None if estimator.__sklearn_is_fitted__() else _first(df, estimator)
-    recipe = distributed.Recipe.of(
-        estimator,
-        _arrow_schema(df),
-        target=target,
-        task=task,
-        weight=weight,
-        features=features,
-        exclude=exclude,
-        missing=missing,
-        rows=needed,
-    )
+    estimator, _ = distributed.opened(model, _arrow_schema(df), target, settings)
+    again = distributed.looks_again(estimator)
+    if again:
+        # Its rows are looked at many times, and must be the same every time.
+        df = df.persist()
+    try:
+        return distributed.learn_table(
+            model,
+            _arrow_schema(df),
+            lambda count: df.limit(count).toArrow(),
+            lambda names: _everywhere(df.select(*[_quoted(name) for name in names])),
+            target=target,
+            settings=settings,
+            progress=progress,
+            task=task,
+            weight=weight,
+            features=features,
+            exclude=exclude,
+            missing=missing,
+        )
+    finally:
+        if again:
+            df.unpersist()
+
+
+def check(
+    df: "DataFrame",
+    model: ModelLike,
+    *,
+    weight: str | None = None,
+    missing: str = "error",
+    refuse_if: str | Iterable[object] = (),
+) -> CheckReport:
+    """Whether the rows of a DataFrame go with what a model has learned, before they are: nothing is changed.
+
+    As `ContinualRegressor.check`, over all rows as one task: drift, columns that moved or are in other units, the rows that are
+    farthest off (counted over the partitions in their order), new categories, rows learned before. How well the model does on them
+    is in `score`.
+    """
+    df = _with_arrays(df)
+    estimator = _fitted(model)
+    targets = estimator._model.facts()["targets"]
+    recipe = distributed.Recipe.of(estimator, _arrow_schema(df), target=targets, weight=weight, missing=missing)
     absent = [name for name in recipe.columns if name not in df.columns]
     if absent:
         raise ValueError(f"there is no column '{absent[0]}' in the DataFrame, which has {', '.join(df.columns)}")
-    part = _merged(df.select(*[_quoted(name) for name in recipe.columns]), recipe)
-    distributed.learn(estimator, recipe, part)
-    if path is not None:
-        estimator.save(path)
-    return estimator
+    everywhere = _everywhere(df.select(*[_quoted(name) for name in recipe.columns]))
+    return distributed.check_with(estimator, recipe, everywhere, refuse_if=refuse_if)
 
 
 def predict(
@@ -167,30 +192,6 @@ def _scores(sums: Any, classes: bool) -> dict[str, float]:
     return {"samples": samples, "mse": a / samples, "r2": 1 - a / spread if spread > 0 else float(a == 0)}
 
 
-def _estimator(
-    df: "DataFrame", model: ModelLike, target: str | Sequence[str], settings: dict[str, Any]
-) -> tuple[Any, Path | None]:
-    """The estimator to learn with, and the file it is kept in."""
-    if isinstance(model, Continual):
-        if settings:
-            raise TypeError(f"{next(iter(settings))} is a parameter of the estimator; set it there")
-        return model, None
-    path = Path(model)
-    if path.exists():
-        estimator = load(path)
-        for name, value in settings.items():
-            if estimator.get_params().get(name) != value:
-                raise ValueError(f"{path}: the model was made with other settings than {name}={value!r}; leave it out")
-        return estimator, path
-    first = target if isinstance(target, str) else target[0]
-    if first not in df.columns:
-        raise ValueError(f"there is no column '{first}'; the DataFrame has {', '.join(df.columns)}")
-    loss = settings.get("loss")
-    text = dict(df.dtypes)[first] in ("string", "boolean")
-    classes = text if loss is None else str(loss).partition(":")[0] in ("gaussian", "logistic") or text
-    return (ContinualClassifier if classes else ContinualRegressor)(**settings), path
-
-
 def _fitted(model: ModelLike) -> Any:
     return model if isinstance(model, Continual) else load(model)
 
@@ -217,34 +218,22 @@ def _arrow_schema(df: "DataFrame") -> "pa.Schema":
     return to_arrow_schema(df.schema)
 
 
-def _first(df: "DataFrame", estimator: Any) -> "pa.Table | None":
-    """A few rows, where columns or basis need some."""
-    kinds = {field.dataType.typeName() for field in df.schema.fields}
-    numbers = kinds & {"integer", "long", "double", "float", "short", "byte", "boolean", "decimal", "date", "timestamp"}
-    if estimator.basis != "linear":
-        return df.limit(FIRST_ROWS).toArrow()
-    return df.limit(1).toArrow() if "array" in kinds else None if numbers else df.limit(FIRST_ROWS).toArrow()
+def _everywhere(df: "DataFrame") -> distributed.Everywhere:
+    """Runs work on every partition; parts are merged in the order of the partitions, in groups on the executors, then here."""
+
+    def run(work: distributed.Work) -> bytes:
+        schema = "part int, group int, state binary, error string"
+        count = df.rdd.getNumPartitions() if hasattr(df, "rdd") else 64
+        parts = df.mapInArrow(_partition(work.runner(), max(1, math.isqrt(count))), schema)
+        if count > 8:
+            parts = parts.groupBy("group").applyInArrow(_group(), schema)
+        found = sorted(parts.collect(), key=lambda row: (row["group"], row["part"]))
+        return distributed.collected((row["state"], row["error"]) for row in found)
+
+    return run
 
 
-def _merged(df: "DataFrame", recipe: distributed.Recipe) -> bytes:
-    """The parts of all partitions, merged in their order: first in groups on the executors, then on the driver."""
-    schema = "part int, group int, state binary, error string"
-    count = df.rdd.getNumPartitions() if hasattr(df, "rdd") else 64
-    size = max(1, math.isqrt(count))
-    parts = df.mapInArrow(_partition(recipe, size), schema)
-    if count > 8:
-        parts = parts.groupBy("group").applyInArrow(_group(), schema)
-    found = sorted(parts.collect(), key=lambda row: (row["group"], row["part"]))
-    errors = [row["error"] for row in found if row["error"] is not None]
-    if errors:
-        raise ValueError(errors[0] + (f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""))
-    states = [bytes(row["state"]) for row in found]
-    if not states:
-        raise ValueError("the DataFrame has no partition with rows")
-    return distributed.merge(states)
-
-
-def _partition(recipe: distributed.Recipe, size: int) -> Callable[[Iterable[Any]], Iterator[Any]]:
+def _partition(work: Callable[..., Any], size: int) -> Callable[[Iterable[Any]], Iterator[Any]]:
     """What an executor does with a partition. A function made here travels by value, so that a worker without pmfcl can say so."""
 
     def run(batches: Iterable[Any]) -> Iterator[Any]:
@@ -255,16 +244,7 @@ def _partition(recipe: distributed.Recipe, size: int) -> Callable[[Iterable[Any]
 
         context = TaskContext.get()
         part = 0 if context is None else context.partitionId()
-        where = f"partition {part} on {socket.gethostname()}"
-        state, error = None, None
-        try:
-            from pmfcl import distributed
-
-            state = distributed.summarize(recipe, batches)
-        except ImportError as failed:
-            error = f"{where}: {failed}; install pmfcl and pyarrow on every worker"
-        except ValueError as failed:
-            error = f"{where}: {failed}"
+        state, error = work(batches, f"partition {part} on {socket.gethostname()}")
         yield pa.RecordBatch.from_arrays(
             [
                 pa.array([part], pa.int32()),
@@ -284,13 +264,16 @@ def _group() -> Callable[[Any], Any]:
     def run(table: Any) -> Any:
         import pyarrow as pa
 
-        from pmfcl import distributed
-
         rows = sorted(table.to_pylist(), key=lambda row: row["part"])
         errors = [row["error"] for row in rows if row["error"] is not None]
         state, error = None, errors[0] if errors else None
         if error is None:
-            state = distributed.merge(row["state"] for row in rows)
+            from pmfcl import distributed
+
+            try:
+                state = distributed.merge(row["state"] for row in rows)
+            except ValueError as failed:
+                error = f"partitions {rows[0]['part']} to {rows[-1]['part']}: {failed}"
         return pa.table(
             {
                 "part": pa.array([rows[0]["part"]], pa.int32()),

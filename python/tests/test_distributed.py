@@ -1,15 +1,32 @@
 """Parts made apart, merged, and learned: as if one process had seen all rows."""
 
 import itertools
+import os
 import pickle
+import subprocess
+from pathlib import Path
 
 import numpy as np
 import pytest
 from pmfcl import ContinualClassifier, ContinualRegressor, load
-from pmfcl.distributed import PartError, Recipe, learn, merge, summarize
+from pmfcl.distributed import (
+    PartError,
+    Recipe,
+    Request,
+    Work,
+    answer,
+    check_with,
+    collected,
+    learn,
+    learn_with,
+    merge,
+    shard,
+    summarize,
+)
 
 pa = pytest.importorskip("pyarrow")
 
+PROGRAM = Path(os.environ.get("PMFCL_PROGRAM", Path(__file__).parents[2] / "target/debug/pmfcl"))
 NEAR = {"rtol": 1e-10, "atol": 1e-10}
 
 
@@ -128,7 +145,7 @@ def test_what_is_wrong_is_named(table):
         learn(ContinualRegressor(), dropping, summarize(dropping, [pa.table({**gap.to_pydict(), "cost": [None, 2.0]})]))
     with pytest.raises(PartError, match="part 1 was made by another recipe"):
         merge([part, summarize(dropping, [frame])])
-    for wrong, words in ((part[:-1], "checksum"), (b"PMF?" + part[4:], "no part"), (b"", "no part")):
+    for wrong, words in ((part[:-1], "checksum"), (b"PMF?" + part[4:], "no shard"), (b"", "no shard")):
         with pytest.raises(PartError, match=words):
             merge([wrong])
     damaged = bytearray(part)
@@ -159,3 +176,162 @@ def test_frames_of_other_libraries_are_tables_too(table, library):
         other = pl.from_arrow(frame)
     model = learn(ContinualRegressor(ridge=0.1), recipe, summarize(recipe, [other]))
     np.testing.assert_allclose(model.predict(frame), expected.predict(frame), **NEAR)
+
+
+def over(tables, calls=None):
+    """Runs work on tables that stand for the parts of a cluster."""
+
+    def run(work):
+        if calls is not None:
+            calls.append(work)
+        run_one = work.runner()
+        return collected([run_one([table], f"part {number}") for number, table in enumerate(tables)])
+
+    return run
+
+
+@pytest.fixture
+def counts(table, rng):
+    """The table with a target of counts and one with outliers."""
+    x = np.array(table["x"])
+    wild = np.array(table["cost"]) + np.where(rng.random(600) < 0.05, 30.0, 0.0)
+    return table.append_column("count", pa.array(rng.poisson(np.exp(0.5 * x + 0.3)).astype(float))).append_column(
+        "wild", pa.array(wild)
+    )
+
+
+CASES = [
+    ("grade", {"loss": "logistic"}),
+    ("grade", {"loss": "logistic", "scheme": "sequential"}),
+    ("flag", {"loss": "logistic", "curvature": "hessian"}),
+    ("count", {"loss": "poisson"}),
+    ("wild", {"loss": "huber"}),
+]
+
+
+@pytest.mark.parametrize(("target", "settings"), CASES)
+@pytest.mark.parametrize("count", [1, 5])
+def test_losses_that_look_again_are_fitted_by_passes(counts, target, settings, count):
+    make = ContinualClassifier if target in ("grade", "flag") else ContinualRegressor
+    frame = counts.select(["x", "site", "block", target, "month"])
+    recipe = Recipe.of(make(**settings), frame.schema, target=target, task="month", rows=frame[:5])
+    calls, told = [], []
+    model = learn_with(make(**settings), recipe, over(cut(frame, count), calls), progress=told.append)
+    # One process, task by task, through the estimator itself.
+    here = make(**settings)
+    known = pa.compute.unique(frame[target]).to_pylist()
+    for month in range(5):
+        rows = frame.filter(pa.compute.equal(frame["month"], month))
+        X = np.column_stack([encoded(frame, rows)])
+        extra = {"classes": sorted(known, key=str)} if make is ContinualClassifier and month == 0 else {}
+        here.partial_fit(X, np.array(rows[target].to_pylist()), task=str(month), **extra)
+    X = encoded(frame, frame)
+    answer_of = "predict_proba" if make is ContinualClassifier else "predict"
+    found, expected = getattr(model, answer_of)(frame), getattr(here, answer_of)(X)
+    # Minima are found to 1e-10 of their scale; columns stand in another order, so the last digits differ.
+    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6)
+    assert [task["samples"] for task in model.tasks_] == [120.0] * 5
+    assert len(told) == len(calls)
+    # Tasks that do not depend on each other share passes: far fewer jobs than passes.
+    if settings.get("scheme") != "sequential":
+        assert max(len(work.request.passes) for work in calls) == 4
+
+
+def encoded(whole, rows):
+    """Inputs of the rows by NumPy alone: number, list, and one column for each category."""
+    sites = sorted(set(whole["site"].to_pylist()))
+    site = np.array(rows["site"].to_pylist())
+    block = np.array(rows["block"].to_pylist())
+    return np.column_stack([np.array(rows["x"]), block, *(site == name for name in sites)]).astype(float)
+
+
+def test_passes_go_on_with_a_fitted_model_and_rows_without_a_task(counts):
+    frame = counts.select(["x", "wild"])
+    make = lambda: ContinualRegressor(loss="huber:1.5", ridge=0.01)
+    recipe = Recipe.of(make(), frame.schema, target="wild")
+    model = learn_with(make(), recipe, over(cut(frame, 3)))
+    X, y = np.array(frame["x"])[:, None], np.array(frame["wild"])
+    here = make().fit(X, y)
+    np.testing.assert_allclose(model.predict(X), here.predict(X), rtol=1e-8, atol=1e-8)
+    more = Recipe.of(model, frame.schema, target="wild")
+    learn_with(model, more, over([frame[:50]]))
+    here.partial_fit(X[:50], y[:50])
+    assert model.n_samples_ == 650
+    np.testing.assert_allclose(model.predict(X), here.predict(X), rtol=1e-8, atol=1e-8)
+
+
+def test_a_pass_that_fails_ends_all_fits_and_changes_nothing(counts):
+    frame = counts.select(["x", "site", "grade", "month"])
+    make = lambda: ContinualClassifier(loss="logistic")
+    recipe = Recipe.of(make(), frame.schema, target="grade", task="month")
+    fine, made = over(cut(frame, 3)), []
+
+    def failing(work):
+        made.append(work)
+        if len(made) == 4:
+            raise ConnectionError("the cluster is gone")
+        return fine(work)
+
+    model = make()
+    with pytest.raises(ConnectionError, match="the cluster is gone"):
+        learn_with(model, recipe, failing)
+    assert not model.__sklearn_is_fitted__()
+    assert len(made) == 4
+
+    def changing(work):
+        rows = frame if work.request.first is not None else frame.filter(pa.compute.equal(frame["month"], 1))
+        return over([rows])(work)
+
+    with pytest.raises(ValueError, match="rows of the task '0' are gone"):
+        learn_with(make(), recipe, changing)
+
+    def growing(work):
+        new = pa.table({"x": [1.0], "site": ["late"], "grade": ["low"], "month": [0]})
+        return over([frame] if work.request.first is not None else [frame, new])(work)
+
+    with pytest.raises(ValueError, match="part 1: the rows have changed between two passes: '1:late' is new"):
+        learn_with(make(), recipe, growing)
+    with pytest.raises(ValueError, match="part 0: these bytes are no pass"):
+        over([frame])(Work(recipe, Request(passes={"0": (0, b"nothing")})))
+    other = Recipe.of(ContinualRegressor(), counts.select(["x", "cost"]).schema, target="cost")
+    with pytest.raises(PartError, match="another recipe"):
+        merge([answer(recipe, Request(first=b""), []), summarize(other, [counts])])
+
+
+def test_a_check_over_parts_is_that_of_one_table(table):
+    frame = table.select(["x", "site", "cost"])
+    recipe = Recipe.of(ContinualRegressor(ridge=0.1), frame.schema, target="cost")
+    model = learn(ContinualRegressor(ridge=0.1), recipe, summarize(recipe, [frame[:400]], content=True))
+    x = np.array(frame["x"]).copy()
+    x[450] = 99.0
+    later = frame.set_column(0, "x", pa.array(x))[400:]
+    fitted = Recipe.of(model, later.schema, target="cost")
+    before = model._model.to_bytes()
+    report = check_with(model, fitted, over([later[:30], later[30:120], later[120:]]), refuse_if="drift<0.01")
+    here = model.check(later.drop(["cost"]), np.array(later["cost"]))
+    assert report.rows == here.rows == 200
+    assert report.beyond == here.beyond >= 1
+    assert [row["row"] for row in report.outliers] == [row["row"] for row in here.outliers]
+    assert report.outliers[0]["row"] == 50
+    assert report.outliers[0]["reason"] == here.outliers[0]["reason"]
+    assert report.new_categories == here.new_categories == ["site=alone"]
+    assert report.drift["p_value"] == pytest.approx(here.drift["p_value"], rel=1e-6, abs=1e-12)
+    again = check_with(model, fitted, over([frame[:150], frame[150:400]]))
+    assert again.repeats
+    assert model._model.to_bytes() == before
+    with pytest.raises(ValueError, match="no rows to check"):
+        check_with(model, fitted, over([later[:0]]))
+
+
+@pytest.mark.skipif(not PROGRAM.exists(), reason="the command line is not built (cargo build -p pmfcl-cli)")
+def test_a_part_is_a_shard_of_the_command_line(table, tmp_path):
+    frame = table.select(["x", "site", "cost", "month"])
+    recipe = Recipe.of(ContinualRegressor(ridge=0.1), frame.schema, target="cost", task="month")
+    for number, part in enumerate(cut(frame, 3)):
+        (tmp_path / f"{number}.pms").write_bytes(shard(recipe, summarize(recipe, [part], content=True)))
+    command = [PROGRAM.absolute(), "learn", "m.pmf", "--summaries", "0.pms", "1.pms", "2.pms"]
+    subprocess.run(command, cwd=tmp_path, check=True)
+    expected = learn(ContinualRegressor(ridge=0.1), recipe, summarize(recipe, [frame]))
+    found = load(tmp_path / "m.pmf")
+    np.testing.assert_allclose(found.predict(frame), expected.predict(frame), **NEAR)
+    assert {task["name"] for task in found.tasks_} == {"0", "1", "2", "3", "4"}

@@ -14,6 +14,7 @@ MODULES = [
     "pmfcl",
     "pmfcl._regressor",
     "pmfcl._classifier",
+    "pmfcl.distributed",
     "pmfcl.federated",
     "pmfcl.plot",
     "pmfcl.river",
@@ -40,7 +41,7 @@ def test_stubs_name_what_is_there_and_nothing_else():
     stub = ast.parse(Path(pmfcl.__file__).with_name("_core.pyi").read_text(encoding="utf-8"))
     classes = {node.name: node for node in stub.body if isinstance(node, ast.ClassDef)}
     federated = {"Agreement", "FederatedServer", "PrivacyAccount", "RefusedError", "SecAggClient", "SecAggServer"}
-    assert set(classes) == {"Summary", "Model", "ModelChangedError"} | federated
+    assert set(classes) == {"FittedTask", "Summary", "Model", "ModelChangedError"} | federated
     assert issubclass(_core.RefusedError, ValueError)
     for name, node in classes.items():
         if name == "RefusedError":

@@ -2,14 +2,19 @@
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
+from contextlib import contextmanager
+from pathlib import Path
 
 import numpy as np
+import pmfcl
 import pyarrow as pa
 import pytest
 from pmfcl import ContinualClassifier, ContinualRegressor, load, spark
-from pmfcl.distributed import Recipe, learn, summarize
+from pmfcl.distributed import Recipe, collected, learn, learn_with, summarize
 
 FEATURES = ["a", "b", "block", "site"]
 
@@ -103,7 +108,11 @@ def test_bad_input_is_one_error_that_names_the_place(session, table, tmp_path):
         (lambda: spark.learn(df.drop("b"), path, target="cost", task="month"), "no column 'b'"),
         (lambda: spark.learn(df, path, target="price"), "no column 'price'"),
         (lambda: spark.learn(df, path, target="cost", task="month"), "learned already"),
-        (lambda: spark.learn(df, tmp_path / "h.pmf", target="cost", features=["a"], loss="huber"), "several times"),
+        (
+            lambda: spark.learn(df.selectExpr("site AS a", "b", "cost", "month"), path, target="cost", task="month"),
+            r"partition \d+ on .*column 'a' holds string, not numbers",
+        ),
+        (lambda: spark.learn(df, tmp_path / "h.pmf", target="cost", features=["site", "c"]), "no column 'c'"),
         (lambda: spark.predict(df.withColumnRenamed("a", "prediction"), path), "'prediction' already"),
     ):
         with pytest.raises(ValueError, match=words):
@@ -140,3 +149,183 @@ def test_a_worker_that_is_killed_mid_job_changes_nothing(cluster, session, table
     )
     cluster.add_worker()
     cluster.wait(2)
+
+
+def fitted_here(table, target, settings):
+    """The model of one process by a loss that looks at rows again."""
+    make = ContinualClassifier if target == "grade" else ContinualRegressor
+    recipe = Recipe.of(make(**settings), table.schema, target=target, task="month", features=FEATURES, rows=table[:1])
+    return learn_with(make(**settings), recipe, lambda work: collected([work.runner()([table], "here")]))
+
+
+@pytest.mark.parametrize(
+    ("target", "settings"),
+    [("grade", {"loss": "logistic", "ridge": 1e-3}), ("cost", {"loss": "huber"}), ("count", {"loss": "poisson"})],
+)
+def test_losses_that_look_again_take_passes_over_the_cluster(session, table, target, settings, tmp_path, capfd):
+    counts = np.random.default_rng(3).poisson(np.exp(0.3 * np.array(table["a"]))).astype(float)
+    table = table.append_column("count", pa.array(counts))
+    path = tmp_path / "m.pmf"
+    spark.learn(
+        frame(session, table, 5), path, target=target, task="month", features=FEATURES, progress=True, **settings
+    )
+    told = [line for line in capfd.readouterr().err.splitlines() if line.startswith("pmfcl: pass")]
+    assert told[0] == "pmfcl: pass 1: a look at the rows"
+    assert any("4 tasks to fit" in line for line in told)
+    answer = "predict_proba" if target == "grade" else "predict"
+    expected = getattr(fitted_here(table, target, settings), answer)(table)
+    np.testing.assert_allclose(getattr(load(path), answer)(table), expected, rtol=1e-6, atol=1e-6)
+
+
+def test_a_check_over_the_cluster_names_what_is_off(session, table):
+    rows = table.select(["a", "b", "site", "cost"])
+    model = spark.learn(session.createDataFrame(rows[:3000]), ContinualRegressor(ridge=0.01), target="cost")
+    a = np.array(rows["a"]).copy()
+    a[3500] = 500.0
+    later = rows.set_column(0, "a", pa.array(a))[3000:]
+    report = spark.check(session.createDataFrame(later).repartition(3), model, refuse_if=["outliers>0"])
+    assert report.rows == 1000
+    assert report.new_categories == ["site=alone"]
+    assert "'a' is 500" in report.outliers[0]["reason"]
+    assert report.refused == ["outliers>0"]
+    here = model.check(later.drop(["cost"]), np.array(later["cost"]))
+    assert report.drift["p_value"] == pytest.approx(here.drift["p_value"], rel=1e-6, abs=1e-12)
+    assert model.n_samples_ == 3000
+    with pytest.raises(ValueError, match="no column 'b'"):
+        spark.check(session.createDataFrame(later.drop(["b"])), model)
+
+
+def test_columns_are_taken_as_the_command_line_takes_them(session, tmp_path):
+    import datetime
+
+    from pyspark.ml.feature import VectorAssembler
+
+    rng, n = np.random.default_rng(8), 300
+    x = rng.normal(size=(n, 3))
+    days = [datetime.date(2024, 1, 1) + datetime.timedelta(days=int(d)) for d in rng.integers(200, size=n)]
+    flag = rng.random(n) > 0.5
+    y = x @ [1.0, -2.0, 0.5] + np.array([d.toordinal() % 7 for d in days]) * 0.1 + flag
+    rows = pa.table({"p": x[:, 0], "q": x[:, 1], "r": x[:, 2], "day": days, "flag": flag, "y": y})
+    rows = rows.set_column(0, "p", pa.array([None if k % 50 == 0 else v for k, v in enumerate(x[:, 0])], pa.float64()))
+    vectors = (
+        VectorAssembler(inputCols=["q", "r"], outputCol="v").transform(session.createDataFrame(rows)).drop("q", "r")
+    )
+    model = spark.learn(vectors.repartition(4), ContinualRegressor(ridge=0.1), target="y", missing="drop")
+    assert [name for name, _ in model._model.columns()] == ["p", "day", "flag", "v"]
+    kept = rows.filter(pa.compute.is_valid(rows["p"]))
+    # The command line drops the same rows, takes dates as days since 1970 and booleans as 0 and 1.
+    import pyarrow.parquet as pq
+
+    pq.write_table(rows, tmp_path / "rows.parquet")
+    program = Path(os.environ.get("PMFCL_PROGRAM", Path(__file__).parents[2] / "target/debug/pmfcl")).absolute()
+    command = [program, "learn", tmp_path / "m.pmf", tmp_path / "rows.parquet", "--target", "y", "--ridge", "0.1"]
+    subprocess.run([*map(str, command), "--missing", "drop"], check=True)
+    other = load(tmp_path / "m.pmf")
+    block = pa.array(np.column_stack([kept["q"], kept["r"]]).tolist(), pa.list_(pa.float64()))
+    table = kept.drop(["q", "r", "y"]).append_column("v", block)
+    np.testing.assert_allclose(model.predict(table), other.predict(kept.drop(["y"])), rtol=1e-9, atol=1e-9)
+    assert model.n_samples_ == other.n_samples_ == 294
+
+
+def test_partitions_that_are_all_missing_or_of_another_length_are_named(session, tmp_path):
+    rows = session.range(0, 400, numPartitions=4).selectExpr(
+        "CASE WHEN id < 100 THEN NULL ELSE double(id) END AS a", "double(id % 7) AS y", "spark_partition_id() AS part"
+    )
+    with pytest.raises(ValueError, match=r"partition 0 on .*column 'a' has no value in row 0"):
+        spark.learn(rows, tmp_path / "m.pmf", target="y", features=["a"])
+    model = spark.learn(rows, tmp_path / "m.pmf", target="y", features=["a"], missing="drop")
+    assert model.n_samples_ == 300
+    nothing = rows.selectExpr("double(NULL) AS a", "y")
+    with pytest.raises(ValueError, match="no rows to learn from; 400 of 400 were dropped"):
+        spark.learn(nothing, tmp_path / "n.pmf", target="y", missing="drop")
+    ragged = rows.selectExpr("CASE WHEN part = 2 THEN array(1.0D) ELSE array(1.0D, y) END AS v", "y")
+    with pytest.raises(ValueError, match=r"partition 2 on .*column 'v' has a list of 1 numbers .*2 were expected"):
+        spark.learn(ragged, tmp_path / "n.pmf", target="y")
+    assert not (tmp_path / "n.pmf").exists()
+
+
+@contextmanager
+def workers_with(session, folder):
+    """Python workers that find another pmfcl first."""
+    environment = session.sparkContext.environment
+    before = environment.get("PYTHONPATH")
+    environment["PYTHONPATH"] = str(folder)
+    try:
+        yield
+    finally:
+        environment.pop("PYTHONPATH")
+        if before is not None:
+            environment["PYTHONPATH"] = before
+
+
+def test_workers_without_the_wheel_or_with_another_version_are_named(session, table, tmp_path):
+    absent, other = tmp_path / "absent" / "pmfcl", tmp_path / "other" / "pmfcl"
+    absent.mkdir(parents=True)
+    (absent / "__init__.py").write_text("raise ModuleNotFoundError(\"No module named 'pmfcl'\")\n")
+    # The wheel as it is, except for its number.
+    other.mkdir(parents=True)
+    for file in Path(pmfcl.__file__).parent.iterdir():
+        if file.name == "__init__.py":
+            (other / file.name).write_text(file.read_text() + "\n__version__ = '0.0.7'\n")
+        elif file.name != "__pycache__":
+            (other / file.name).symlink_to(file)
+    df = frame(session, table, 2)
+    for folder, words in (
+        (absent.parent, rf"partition 0 on .*No module named 'pmfcl'; install pmfcl {pmfcl.__version__} and pyarrow"),
+        (other.parent, rf"partition 0 on .*pmfcl 0\.0\.7, and the driver has {pmfcl.__version__}; install one version"),
+    ):
+        with workers_with(session, folder), pytest.raises(ValueError, match=words):
+            spark.learn(df, tmp_path / "m.pmf", target="cost", features=["a", "b"])
+    assert not (tmp_path / "m.pmf").exists()
+    assert spark.learn(df, tmp_path / "m.pmf", target="cost", features=["a", "b"]).n_samples_ == 4000
+
+
+DRIVER = """
+import sys, time
+from pathlib import Path
+from pyspark.sql import SparkSession
+from pmfcl import spark
+
+path, marker = sys.argv[1:]
+session = (
+    SparkSession.builder.master("local[1]").config("spark.driver.bindAddress", "127.0.0.1")
+    .config("spark.driver.host", "127.0.0.1").config("spark.driver.memory", "512m").config("spark.ui.enabled", "false")
+    .getOrCreate()
+)
+
+def slowly(batches):
+    Path(marker).write_text("rows are read")
+    time.sleep(600)
+    yield from batches
+
+rows = session.range(0, 100, numPartitions=2).selectExpr("double(id) AS a", "double(id) AS y")
+spark.learn(rows.mapInArrow(slowly, rows.schema), path, target="y", task=None)
+"""
+
+
+def test_a_killed_driver_leaves_the_model_as_it_was(tmp_path):
+    path, marker = tmp_path / "m.pmf", tmp_path / "marker"
+    ContinualRegressor(ridge=0.1).fit(pa.table({"a": [1.0, 2.0, 4.0]}), np.array([1.0, 2.0, 3.0])).save(path)
+    before = path.read_bytes()
+    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+    log = (tmp_path / "driver.log").open("w")
+    driver = subprocess.Popen(
+        [sys.executable, "-c", DRIVER, str(path), str(marker)],
+        env=environment,
+        stdout=log,
+        stderr=log,
+        start_new_session=True,
+    )
+    try:
+        until = time.monotonic() + 150
+        while not marker.exists():
+            assert driver.poll() is None, (tmp_path / "driver.log").read_text()
+            assert time.monotonic() < until, (tmp_path / "driver.log").read_text()
+            time.sleep(0.2)
+    finally:
+        os.killpg(driver.pid, signal.SIGKILL)
+        driver.wait()
+    assert path.read_bytes() == before
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["driver.log", "m.pmf", "marker"]
+    model = load(path).partial_fit(pa.table({"a": [5.0]}), np.array([4.0]))
+    model.save(path)

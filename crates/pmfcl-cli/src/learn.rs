@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
-use clap::Args;
+use clap::{ArgGroup, Args};
 use pmfcl::problem::{Calibrate, Covariance, Curvature, Scheme};
 use pmfcl::report::check::{Condition, Effort, Reference};
 use pmfcl::{
@@ -26,6 +26,7 @@ use serde_json::{Value, json};
 use crate::check;
 use crate::missing;
 use crate::schema::note_columns;
+use crate::summarize::Shards;
 
 /// Learn data files, each as a task. Creates MODEL if there is none.
 #[derive(Debug, Args)]
@@ -34,41 +35,22 @@ use crate::schema::note_columns;
   pmfcl learn sales.pmf 2025-01.csv.gz
   pmfcl learn iris.pmf flowers.csv --target species --task-column site
   pmfcl learn q.pmf 'north/*.csv' 'south/*.csv' --target y --basis spline:8   (two tasks)
-  zcat big.csv.gz | pmfcl learn m.pmf - --name big --target y")]
+  zcat big.csv.gz | pmfcl learn m.pmf - --name big --target y
+  pmfcl learn sales.pmf --summaries 'parts/*.pms'",
+    group = ArgGroup::new("rows").required(true).args(["data", "summaries"]))]
 pub(crate) struct Learn {
     /// The model file.
     model: PathBuf,
-    /// Data files: .csv .tsv (.gz .zst), .parquet, .arrow, .feather, .npy, .npz, …-ubyte, `-` for CSV on
-    /// stdin. A quoted pattern is one task made of all files that match.
-    #[arg(required = true)]
-    data: Vec<String>,
-    /// Column to predict; several with commas.
-    #[arg(long, value_delimiter = ',', value_name = "COL")]
-    target: Vec<String>,
-    /// Name of the task; all files are then one task. By default the file's name.
-    #[arg(long, conflicts_with = "task_column")]
-    name: Option<String>,
-    /// Column that names the task of every row; tasks in order of appearance.
-    #[arg(long, value_name = "COL")]
-    task_column: Option<String>,
-    /// Columns that are not features.
-    #[arg(long, value_delimiter = ',', value_name = "COLS")]
-    exclude: Vec<String>,
-    /// The columns that are features; by default all others.
-    #[arg(long, value_delimiter = ',', value_name = "COLS", conflicts_with = "exclude")]
-    features: Option<Vec<String>>,
-    /// Columns of dates, to be used as days since 1970; COL:FORMAT for others than 2024-01-31, such as day:%d.%m.%Y.
-    #[arg(long, value_delimiter = ',', value_name = "COLS", value_parser = date_column)]
-    dates: Vec<DateColumn>,
-    /// Columns of numbers, or of texts such as 1,5, to be used as categories.
-    #[arg(long, value_delimiter = ',', value_name = "COLS")]
-    as_category: Vec<String>,
+    #[command(flatten)]
+    table: Table,
     /// Columns the model does not have yet, to be added: 0 in all rows learned before.
     #[arg(long, value_delimiter = ',', value_name = "COLS")]
     new_columns: Vec<String>,
-    /// What each column is, from a file that `pmfcl schema -o FILE` writes and you correct.
-    #[arg(long, value_name = "FILE")]
-    schema: Option<PathBuf>,
+    /// Shards of task summaries that `pmfcl summarize` made, instead of data files; parts of one task are merged.
+    #[arg(long, num_args = 1.., value_name = "FILES", conflicts_with_all = [
+        "name", "task_column", "dates", "as_category", "new_columns", "schema", "refuse_if", "exclude",
+    ])]
+    summaries: Vec<String>,
     /// Weight of the task relative to others.
     #[arg(long, default_value_t = 1.0, value_name = "W")]
     weight: f64,
@@ -83,6 +65,38 @@ pub(crate) struct Learn {
     creation: Creation,
     #[command(flatten)]
     reading: Reading,
+}
+
+/// Which rows are meant: files, columns, and the tasks in them.
+#[derive(Debug, Args)]
+pub(crate) struct Table {
+    /// Data files: .csv .tsv (.gz .zst), .parquet, .arrow, .feather, .npy, .npz, …-ubyte, `-` for CSV on
+    /// stdin. A quoted pattern is one task made of all files that match.
+    pub(crate) data: Vec<String>,
+    /// Column to predict; several with commas.
+    #[arg(long, value_delimiter = ',', value_name = "COL")]
+    pub(crate) target: Vec<String>,
+    /// Name of the task; all files are then one task. By default the file's name.
+    #[arg(long, conflicts_with = "task_column")]
+    pub(crate) name: Option<String>,
+    /// Column that names the task of every row; tasks in order of appearance.
+    #[arg(long, value_name = "COL")]
+    pub(crate) task_column: Option<String>,
+    /// Columns that are not features.
+    #[arg(long, value_delimiter = ',', value_name = "COLS")]
+    pub(crate) exclude: Vec<String>,
+    /// The columns that are features; by default all others.
+    #[arg(long, value_delimiter = ',', value_name = "COLS", conflicts_with = "exclude")]
+    pub(crate) features: Option<Vec<String>>,
+    /// Columns of dates, to be used as days since 1970; COL:FORMAT for others than 2024-01-31, such as day:%d.%m.%Y.
+    #[arg(long, value_delimiter = ',', value_name = "COLS", value_parser = date_column)]
+    pub(crate) dates: Vec<DateColumn>,
+    /// Columns of numbers, or of texts such as 1,5, to be used as categories.
+    #[arg(long, value_delimiter = ',', value_name = "COLS")]
+    pub(crate) as_category: Vec<String>,
+    /// What each column is, from a file that `pmfcl schema -o FILE` writes and you correct.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) schema: Option<PathBuf>,
 }
 
 /// Settings that are fixed when a model is created.
@@ -142,7 +156,7 @@ pub(crate) struct Creation {
 }
 
 /// A task to be learned: its name and files.
-type Job = (String, Files);
+pub(crate) type Job = (String, Files);
 
 /// The result of `learn`.
 pub(crate) struct Done {
@@ -151,6 +165,11 @@ pub(crate) struct Done {
 }
 
 impl Done {
+    /// One more entry of the document.
+    pub(crate) fn add(&mut self, name: &str, value: Value) {
+        self.document[name] = value;
+    }
+
     /// Prints the text, unless JSON or nothing was asked for.
     pub(crate) fn print(&self) {
         if !verbosity().json && !verbosity().quiet {
@@ -168,9 +187,15 @@ impl Learn {
 
     /// Learns all tasks.
     pub(crate) fn learn(&self) -> Result<Done> {
-        let stated = self.schema.as_deref().map(TableSchema::read).transpose()?;
-        let mut jobs = self.jobs(stated.as_ref())?;
-        let selection = self.selection(stated.as_ref());
+        if !self.summaries.is_empty() {
+            let Self { model, summaries, weight, dry_run, .. } = self;
+            let shards = Shards { paths: summaries, weight: *weight, dry_run: *dry_run };
+            return shards.learn(model, &|model| self.check(model));
+        }
+        let stated = self.table.stated()?;
+        let mut jobs = self.table.jobs(stated.as_ref(), &self.reading)?;
+        let mut selection = self.table.selection(stated.as_ref());
+        selection.new.clone_from(&self.new_columns);
         // A new model looks at its first file more than once.
         let _spooled = if self.model.exists() { None } else { spool(&mut jobs[0].1)? };
         let mut described = None;
@@ -275,34 +300,12 @@ impl Learn {
         if let Some((file, columns)) = &described {
             note_columns(file, columns);
         }
-        let learner = &model.learner;
-        let forgetting = MeanForgetting::of(learner);
-        let mut document = json!({
-            "model": self.model.display().to_string(),
-            "learned": if self.dry_run { Vec::new() } else { learned.clone() },
-            "tasks": learner.records().len(),
-            "samples": learner.samples(),
-            "state_bytes": model.state_bytes(),
-        });
-        if self.dry_run {
-            document["would_learn"] = json!(learned);
-        }
-        document["checks"] = json!(checks);
+        let mut done = outcome(&self.model, &model, self.dry_run, &learned);
+        done.add("checks", json!(checks));
         if let Some((_, columns)) = &described {
-            document["columns"] = crate::schema::document(columns)["columns"].clone();
+            done.add("columns", crate::schema::document(columns)["columns"].clone());
         }
-        forgetting.enter(&mut document);
-        learner.warnings().iter().for_each(|warning| note(warning));
-        let words = format!(
-            "{}{}: {} tasks, {} samples, {} of memory{}\n",
-            if self.dry_run { "nothing was changed; afterwards " } else { "" },
-            self.model.display(),
-            learner.records().len(),
-            grouped(learner.samples()),
-            bytes(model.state_bytes()),
-            forgetting.words(),
-        );
-        Ok(Done { document, words })
+        Ok(done)
     }
 
     fn learning<'a>(
@@ -314,59 +317,6 @@ impl Learn {
     ) -> Learning<'a> {
         let task = selection.reserved.first().map(String::as_str);
         Learning { files, selection, task, name, weight: self.weight, reference: None, progress }
-    }
-
-    fn jobs(&self, stated: Option<&TableSchema>) -> Result<Vec<Job>> {
-        let mut jobs: Vec<Job> = Vec::new();
-        if self.name.as_ref().is_some_and(|name| name.trim().is_empty()) {
-            bail!("--name is empty; a task is called by its name, give it one");
-        }
-        for argument in &self.data {
-            let paths = expand(argument)?;
-            match jobs.last_mut() {
-                // One name, or a column of names: all files are read as one table.
-                Some((_, files)) if self.name.is_some() || self.task_column(stated).is_some() => {
-                    files.paths.extend(paths);
-                }
-                _ => {
-                    let name = self.name.clone().unwrap_or_else(|| task_name(argument));
-                    let mut files = self.reading.files(paths)?;
-                    if let Some(stated) = stated {
-                        stated.apply(&mut files.options);
-                    }
-                    let formats = self
-                        .dates
-                        .iter()
-                        .filter_map(|date| Some((date.column.clone(), date.format.clone()?)));
-                    files.options.dates.extend(formats);
-                    jobs.push((name, files));
-                }
-            }
-        }
-        Ok(jobs)
-    }
-
-    /// The column that names the task of a row: as given, or as the schema says.
-    fn task_column(&self, stated: Option<&TableSchema>) -> Option<String> {
-        let stated = stated.and_then(TableSchema::task).filter(|_| self.name.is_none());
-        self.task_column.clone().or_else(|| stated.map(str::to_owned))
-    }
-
-    fn selection(&self, stated: Option<&TableSchema>) -> ColumnSelection {
-        let mut selection = ColumnSelection {
-            targets: self.target.clone(),
-            features: self.features.clone(),
-            exclude: self.exclude.clone(),
-            reserved: self.task_column(stated).into_iter().collect(),
-            dates: self.dates.iter().map(|d| (d.column.clone(), d.format.clone())).collect(),
-            categories: self.as_category.clone(),
-            numbers: Vec::new(),
-            new: self.new_columns.clone(),
-        };
-        if let Some(stated) = stated {
-            stated.select(&mut selection);
-        }
-        selection
     }
 
     /// Checks that the options given are those the model was made with.
@@ -387,10 +337,11 @@ impl Learn {
                 shell_word(&asked)
             )
         };
-        if !self.target.is_empty() {
-            differs("--target", model.schema.targets.join(","), self.target.join(","))?;
+        let Table { target, features, .. } = &self.table;
+        if !target.is_empty() {
+            differs("--target", model.schema.targets.join(","), target.join(","))?;
         }
-        if let Some(features) = &self.features {
+        if let Some(features) = features {
             let mut ours: Vec<&str> =
                 model.schema.columns.iter().map(|c| c.name.as_str()).collect();
             let mut asked: Vec<&str> = features.iter().map(String::as_str).collect();
@@ -430,6 +381,73 @@ impl Learn {
     }
 }
 
+impl Table {
+    /// What is said of the rows except where they are: not where the files lie, but what is in them decides a summary.
+    pub(crate) fn without_data(&self) -> impl std::fmt::Debug {
+        let Self { target, name, task_column, exclude, features, dates, as_category, .. } = self;
+        let stated = self.schema.as_ref().and_then(|path| std::fs::read(path).ok());
+        format!("{:?}", (target, name, task_column, exclude, features, dates, as_category, stated))
+    }
+
+    /// What was stated of the columns.
+    pub(crate) fn stated(&self) -> Result<Option<TableSchema>> {
+        Ok(self.schema.as_deref().map(TableSchema::read).transpose()?)
+    }
+
+    pub(crate) fn jobs(&self, stated: Option<&TableSchema>, reading: &Reading) -> Result<Vec<Job>> {
+        let mut jobs: Vec<Job> = Vec::new();
+        if self.name.as_ref().is_some_and(|name| name.trim().is_empty()) {
+            bail!("--name is empty; a task is called by its name, give it one");
+        }
+        for argument in &self.data {
+            let paths = expand(argument)?;
+            match jobs.last_mut() {
+                // One name, or a column of names: all files are read as one table.
+                Some((_, files)) if self.name.is_some() || self.task_column(stated).is_some() => {
+                    files.paths.extend(paths);
+                }
+                _ => {
+                    let name = self.name.clone().unwrap_or_else(|| task_name(argument));
+                    let mut files = reading.files(paths)?;
+                    if let Some(stated) = stated {
+                        stated.apply(&mut files.options);
+                    }
+                    let formats = self
+                        .dates
+                        .iter()
+                        .filter_map(|date| Some((date.column.clone(), date.format.clone()?)));
+                    files.options.dates.extend(formats);
+                    jobs.push((name, files));
+                }
+            }
+        }
+        Ok(jobs)
+    }
+
+    /// The column that names the task of a row: as given, or as the schema says.
+    fn task_column(&self, stated: Option<&TableSchema>) -> Option<String> {
+        let stated = stated.and_then(TableSchema::task).filter(|_| self.name.is_none());
+        self.task_column.clone().or_else(|| stated.map(str::to_owned))
+    }
+
+    pub(crate) fn selection(&self, stated: Option<&TableSchema>) -> ColumnSelection {
+        let mut selection = ColumnSelection {
+            targets: self.target.clone(),
+            features: self.features.clone(),
+            exclude: self.exclude.clone(),
+            reserved: self.task_column(stated).into_iter().collect(),
+            dates: self.dates.iter().map(|d| (d.column.clone(), d.format.clone())).collect(),
+            categories: self.as_category.clone(),
+            numbers: Vec::new(),
+            new: Vec::new(),
+        };
+        if let Some(stated) = stated {
+            stated.select(&mut selection);
+        }
+        selection
+    }
+}
+
 /// Fits the next task; a fit of many passes shows how many it has made.
 fn fitted(ingest: &mut Ingest, model: &Model) -> Result<Option<NamedTask>> {
     let progress = Progress::of_a_fit();
@@ -438,7 +456,7 @@ fn fitted(ingest: &mut Ingest, model: &Model) -> Result<Option<NamedTask>> {
 
 /// A column of dates, and how they are written where that is said.
 #[derive(Debug, Clone)]
-struct DateColumn {
+pub(crate) struct DateColumn {
     column: String,
     format: Option<DateFormat>,
 }
@@ -455,7 +473,7 @@ fn date_column(text: &str) -> Result<DateColumn, String> {
 }
 
 /// The first file, for messages.
-fn label(files: &Files) -> String {
+pub(crate) fn label(files: &Files) -> String {
     files.paths[0].file_name().map_or_else(
         || files.paths[0].display().to_string(),
         |name| name.to_string_lossy().into_owned(),
@@ -473,6 +491,22 @@ fn loss_spec(text: &str) -> Result<String, pmfcl::Error> {
 }
 
 impl Creation {
+    /// Whether any of them was given.
+    pub(crate) fn is_given(&self) -> bool {
+        let Self { loss, basis, ridge, memory, accumulator, store, prefer, classes, .. } = self;
+        loss.is_some()
+            || basis.is_some()
+            || ridge.is_some()
+            || self.standardize
+            || self.no_intercept
+            || memory.is_some()
+            || accumulator.is_some()
+            || store.is_some()
+            || prefer.is_some()
+            || classes.is_some()
+            || !self.problem_options().is_empty()
+    }
+
     /// The options of single losses that were given.
     fn problem_options(&self) -> Vec<(&'static str, String)> {
         let given = [
@@ -485,7 +519,12 @@ impl Creation {
     }
 
     /// A model that has learned nothing, for the columns of the first file.
-    fn model(&self, files: &Files, selection: &ColumnSelection, path: &Path) -> Result<Model> {
+    pub(crate) fn model(
+        &self,
+        files: &Files,
+        selection: &ColumnSelection,
+        path: &Path,
+    ) -> Result<Model> {
         if selection.targets.is_empty() {
             bail!(
                 "{}: there is no such model yet; name the column it is to predict with --target COLUMN",
@@ -548,7 +587,7 @@ impl Creation {
 }
 
 /// A name that is taken is reported before anything is read.
-fn check_names(jobs: &[Job], model: &Model) -> Result<()> {
+pub(crate) fn check_names(jobs: &[Job], model: &Model) -> Result<()> {
     let mut seen = HashSet::with_capacity(jobs.len());
     for (name, _) in jobs {
         if !seen.insert(name) {
@@ -564,7 +603,7 @@ fn check_names(jobs: &[Job], model: &Model) -> Result<()> {
 }
 
 /// Puts what comes on stdin into a file that lasts as long as the directory given back.
-fn spool(files: &mut Files) -> Result<Option<tempfile::TempDir>> {
+pub(crate) fn spool(files: &mut Files) -> Result<Option<tempfile::TempDir>> {
     let Some(pipe) = files.paths.iter_mut().find(|p| p.as_os_str() == "-") else { return Ok(None) };
     let directory = tempfile::tempdir()?;
     let path = directory.path().join("standard-input.csv");
@@ -574,7 +613,7 @@ fn spool(files: &mut Files) -> Result<Option<tempfile::TempDir>> {
 }
 
 /// Writes the newest task to the file, which the first one creates.
-fn commit(store: &mut Option<Store>, path: &Path, model: &mut Model) -> Result<()> {
+pub(crate) fn commit(store: &mut Option<Store>, path: &Path, model: &mut Model) -> Result<()> {
     match store {
         Some(store) => store.commit_and_follow(model)?,
         None => *store = Some(Store::create_first(path, model)?),
@@ -582,8 +621,36 @@ fn commit(store: &mut Option<Store>, path: &Path, model: &mut Model) -> Result<(
     Ok(())
 }
 
+/// What is answered after tasks were learned, or would have been.
+pub(crate) fn outcome(path: &Path, model: &Model, dry_run: bool, learned: &[Value]) -> Done {
+    let learner = &model.learner;
+    let forgetting = MeanForgetting::of(learner);
+    let mut document = json!({
+        "model": path.display().to_string(),
+        "learned": if dry_run { &[] } else { learned },
+        "tasks": learner.records().len(),
+        "samples": learner.samples(),
+        "state_bytes": model.state_bytes(),
+    });
+    if dry_run {
+        document["would_learn"] = json!(learned);
+    }
+    forgetting.enter(&mut document);
+    learner.warnings().iter().for_each(|warning| note(warning));
+    let words = format!(
+        "{}{}: {} tasks, {} samples, {} of memory{}\n",
+        if dry_run { "nothing was changed; afterwards " } else { "" },
+        path.display(),
+        learner.records().len(),
+        grouped(learner.samples()),
+        bytes(model.state_bytes()),
+        forgetting.words(),
+    );
+    Done { document, words }
+}
+
 /// Reports that a task is safe.
-fn report_task(model: &Model, name: &str, done: &str) -> Result<Value> {
+pub(crate) fn report_task(model: &Model, name: &str, done: &str) -> Result<Value> {
     // Somebody else may have learned a task since.
     let Some(record) = model.learner.records().iter().rfind(|r| r.name == name) else {
         return Ok(Value::Null);

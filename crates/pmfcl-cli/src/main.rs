@@ -21,6 +21,7 @@ mod score;
 mod show;
 mod sign_key;
 mod stream;
+mod summarize;
 mod verify;
 
 use std::process::ExitCode;
@@ -64,6 +65,7 @@ enum Command {
     Predict(predict::Predict),
     Score(score::Score),
     Calibrate(calibrate::Calibrate),
+    Summarize(Box<summarize::Summarize>),
     Show(show::Show),
     Report(picture::Report),
     Front(picture::FrontOf),
@@ -89,6 +91,7 @@ fn main() -> ExitCode {
         Command::Predict(c) => c.run(),
         Command::Score(c) => c.run(),
         Command::Calibrate(c) => c.run(),
+        Command::Summarize(c) => c.run(),
         Command::Show(c) => c.run(),
         Command::Report(c) => c.run(),
         Command::Front(c) => c.run(),

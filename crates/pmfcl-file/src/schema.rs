@@ -299,6 +299,30 @@ impl Schema {
         fills
     }
 
+    /// The new input a key names, where its column is one of the schema's, and for a category one of text.
+    fn of_key(&self, key: &str) -> Option<Input> {
+        let input = Input::of_key(key)?;
+        let kind = self.columns.get(input.column())?.kind;
+        let category = matches!(input, Input::Category { .. });
+        (!category || kind == ColumnKind::Text).then_some(input)
+    }
+
+    /// Whether a key names a new input of one of the columns.
+    pub fn has_key(&self, key: &str) -> bool {
+        self.of_key(key).is_some()
+    }
+
+    /// The input of a key, added at the end where the schema does not have it; `None` where the key names no column that has such
+    /// inputs.
+    pub fn input_of_key(&mut self, key: &str) -> Option<usize> {
+        let wanted = self.of_key(key)?;
+        if let Some(at) = self.inputs.iter().position(|input| *input == wanted) {
+            return Some(at);
+        }
+        self.inputs.push(wanted);
+        Some(self.inputs.len() - 1)
+    }
+
     /// Whether any column holds categories.
     pub fn has_text(&self) -> bool {
         self.columns.iter().any(|c| c.kind == ColumnKind::Text)

@@ -294,6 +294,51 @@ impl Ingest {
         Ok(())
     }
 
+    /// The model that has learned nothing under which the files were read, and the summary of each task in it: for a problem
+    /// that looks at rows once. New categories are named in the summaries.
+    ///
+    /// # Errors
+    /// When nothing was read, or the problem looks at rows again.
+    pub fn into_parts(self, model: &Model) -> Result<(Model, Vec<(String, TaskSummary)>)> {
+        let Some(design) = self.design else { return Err(pmfcl::Error::NotLearned.into()) };
+        let mut template = Model { schema: self.schema, ..model.emptied()? };
+        template.learner.fix_design(design)?;
+        let mut parts = Vec::with_capacity(self.tasks.len());
+        for ReadTask { name, rows, seen, .. } in self.tasks {
+            let summary = match rows {
+                TaskRowsRead::Once(mut partial) => partial.tasks.pop(),
+                TaskRowsRead::Kept(_) => None,
+            };
+            let Some(mut summary) = summary else {
+                return Err(pmfcl::Error::Unsupported {
+                    operation: "a shard of summaries",
+                    reason: format!(
+                        "{} looks at the rows of a task several times",
+                        model.learner.problem()
+                    ),
+                }
+                .into());
+            };
+            summary.head.content = Some(seen.content.to_bytes());
+            parts.push((name, summary));
+        }
+        Ok((template, parts))
+    }
+
+    /// Settles columns and design by the first rows of these files, without learning them.
+    ///
+    /// # Errors
+    /// As [`Ingest::read`].
+    pub fn settle(&mut self, model: &Model, learning: &Learning<'_>) -> Result<()> {
+        let files = learning.files.with_formats(&self.schema)?;
+        let classes = model.learner.problem().predicts_classes();
+        let extra = extra_columns(&self.schema, learning.task, classes);
+        if self.design.is_none() {
+            self.fix_design(&model.learner, &files, &extra)?;
+        }
+        Ok(())
+    }
+
     /// Whether every task has been fitted.
     pub fn is_empty(&self) -> bool {
         self.tasks.is_empty()

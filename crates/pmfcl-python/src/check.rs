@@ -2,20 +2,27 @@
 
 use pmfcl::Learner;
 use pmfcl::problem::{Content, ContentKeys};
-use pmfcl::report::check::{Check, Condition, Effort, NewTask, Reference};
+use pmfcl::report::check::{
+    Check, Condition, Effort, NewTask, OutlyingRow, Reference, RowFindings, RowReason,
+};
 use pmfcl::report::inference::Covariance;
-use pmfcl_file::{Column, ColumnKind, Input, MissingValues, Model, Schema};
+use pmfcl_file::{Column, ColumnKind, FittedPart, Input, MissingValues, Model, Schema};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
 use crate::call::{outside, raised};
 use crate::model::{PyModel, parsed};
+use crate::parts::PyFittedTask;
 use crate::passes::fit_with;
 use crate::table::{Table, Target, TaskTable, Weights};
 
 /// Where an input comes from: its column, what it is (`number`, `date`, `category`, `missing`), and the category.
 pub(crate) type Origin = (String, String, Option<String>);
+
+/// A row that is far off: its number, how many standard deviations, whether its target is, which input or target, its value, and
+/// the mean or prediction.
+type FarRow = (u64, f64, bool, usize, f64, f64);
 
 /// An input that is new: a category, the gaps of a column that had none, or a column that has been zero so far.
 pub(crate) type NewInput = Origin;
@@ -146,6 +153,84 @@ impl PyModel {
                 gaps: &schema.gaps(),
             };
             let check = Check::of(learner, &task, Effort::Full).map_err(raised)?;
+            Ok((check, names))
+        })?;
+        let held: Vec<String> =
+            conditions.iter().filter(|c| c.holds(&check)).map(ToString::to_string).collect();
+        let dict = as_dict(py, &check, &names, &schema.targets)?;
+        dict.set_item("refused", held)?;
+        Ok(dict)
+    }
+
+    /// What is far off in some rows of a table, counted from `first`: rows looked at, rows beyond, and the worst of them.
+    #[pyo3(signature = (x, y, first=0))]
+    fn look_at_rows(
+        &self,
+        py: Python<'_>,
+        x: Table,
+        y: Target,
+        first: u64,
+    ) -> PyResult<(u64, u64, Vec<FarRow>)> {
+        let table = TaskTable::new(py, x, y, None)?;
+        let own = table.whole(py)?;
+        let rows = own.rows()?;
+        let Model { schema, learner } = &self.model;
+        outside(py, || {
+            let reference = Reference::of(learner, &schema.features()).map_err(raised)?;
+            let found = reference.look(learner, &rows, |i| first + i as u64);
+            let worst = found.worst.iter().map(|row| match row.reason {
+                RowReason::Cell { input, value, mean } => {
+                    (row.row, row.size, false, input, value, mean)
+                }
+                RowReason::Target { target, value, predicted } => {
+                    (row.row, row.size, true, target, value, predicted)
+                }
+            });
+            Ok((found.rows, found.beyond, worst.collect()))
+        })
+    }
+
+    /// What memory says of a fitted task that is not in it, given what was far off in its rows.
+    fn check_fitted<'py>(
+        &self,
+        py: Python<'py>,
+        fitted: &PyFittedTask,
+        found: (u64, u64, Vec<FarRow>),
+        dropped: u64,
+        conditions: Vec<String>,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let conditions = conditions
+            .iter()
+            .map(|text| text.parse::<Condition>().map_err(raised))
+            .collect::<PyResult<Vec<_>>>()?;
+        let mut rows = RowFindings::default();
+        let worst = found.2.into_iter().map(|(row, size, of_target, at, value, other)| {
+            let reason = if of_target {
+                RowReason::Target { target: at, value, predicted: other }
+            } else {
+                RowReason::Cell { input: at, value, mean: other }
+            };
+            OutlyingRow { row, size, reason }
+        });
+        // Merging keeps the worst in order.
+        rows.merge(RowFindings {
+            rows: found.0,
+            beyond: found.1,
+            worst: worst.collect(),
+            evaluation: None,
+        });
+        let FittedPart { schema, design, draft } = &fitted.0;
+        let (check, names) = outside(py, || {
+            let names = schema.features();
+            let task = NewTask {
+                design,
+                draft,
+                rows: &rows,
+                dropped,
+                inputs: &names,
+                targets: &schema.targets,
+            };
+            let check = Check::of(self.learner(), &task, Effort::Full).map_err(raised)?;
             Ok((check, names))
         })?;
         let held: Vec<String> =

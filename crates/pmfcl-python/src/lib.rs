@@ -9,7 +9,7 @@
 //! | `call` | work with the lock released; panics and errors become exceptions |
 //! | `passes` | passes over rows that Ctrl-C can interrupt |
 //! | `summary` | `Summary` |
-//! | `parts` | summaries of some rows of a task as bytes, for clusters |
+//! | `parts` | summaries of some rows of a task, and answers of rows to passes, as bytes: for clusters |
 //! | `federation`, `private`, `secagg` | agreement and server of a federation; private uploads; masked sums |
 //! | `check` | rows before they are learned; columns of frames |
 //! | `model`, `hindsight`, `look`, `file` | `Model`: learning and predicting; changes in hindsight; reports; bytes and files |
@@ -36,6 +36,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<summary::PySummary>()?;
     module.add_class::<model::PyModel>()?;
+    module.add_class::<parts::PyFittedTask>()?;
     module.add_class::<federation::PyAgreement>()?;
     module.add_class::<federation::PyServer>()?;
     module.add_class::<private::PyAccount>()?;
@@ -47,5 +48,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("ModelChangedError", module.py().get_type::<call::ModelChangedError>())?;
     module.add_function(wrap_pyfunction!(look::problem, module)?)?;
     module.add_function(wrap_pyfunction!(parts::merge_parts, module)?)?;
+    module.add_function(wrap_pyfunction!(parts::pack_shard, module)?)?;
+    module.add_function(wrap_pyfunction!(parts::unpack_shard, module)?)?;
     module.add_function(wrap_pyfunction!(arrow::arrow_table, module)?)
 }

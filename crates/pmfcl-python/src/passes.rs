@@ -2,10 +2,12 @@
 
 use pmfcl::problem::{Draft, InMemory, Partial, Pass, Passes, TaskContext, Worker};
 use pmfcl::{Design, Error, Learner};
-use pmfcl_file::Schema;
+use pmfcl_file::{FileError, Schema};
 use pyo3::prelude::*;
+use pyo3::types::PyBytes;
 
-use crate::call::{raised, raised_in};
+use crate::call::{raised, raised_by_file, raised_in};
+use crate::parts::read_answer;
 use crate::table::TaskTable;
 
 /// Blocks of rows each thread takes between two checks for Ctrl-C: less than a second of work up to some hundred columns.
@@ -116,6 +118,36 @@ impl Passes for WholePasses<'_> {
         )]
         stopped(&mut self.exception, Python::attach(|py| py.check_signals()))?;
         self.rows.run(pass)
+    }
+}
+
+/// Passes that a Python function runs: bytes of the pass in, bytes of the merged answer out. The rows may be anywhere.
+struct AskedPasses<'a> {
+    run: &'a Py<PyAny>,
+    exception: Option<PyErr>,
+}
+
+impl Passes for AskedPasses<'_> {
+    fn run(&mut self, pass: &Pass) -> Result<Partial, Error> {
+        let bytes = pass.to_bytes()?;
+        let answer = Python::attach(|py| {
+            let found = self.run.bind(py).call1((PyBytes::new(py, &bytes),))?;
+            read_answer(found.cast::<PyBytes>()?.as_bytes())
+        });
+        stopped(&mut self.exception, answer)
+    }
+}
+
+/// Runs a fit whose passes a Python function runs. To be used with the interpreter's lock released.
+pub(crate) fn by_asking<T>(
+    run: &Py<PyAny>,
+    work: impl FnOnce(&mut dyn Passes) -> Result<T, FileError>,
+) -> PyResult<T> {
+    let mut passes = AskedPasses { run, exception: None };
+    let found = work(&mut passes);
+    match passes.exception {
+        Some(raised) => Err(raised),
+        None => found.map_err(raised_by_file),
     }
 }
 

@@ -12,6 +12,7 @@ mod program;
 mod real_tables;
 mod refusals;
 mod register;
+mod shards;
 mod snapshots;
 mod tables;
 mod writers;

@@ -16,6 +16,13 @@ use crate::settings::{MemoryKind, Preference, Settings};
 #[doc(hidden)] // for secagg
 pub struct Digest(pub [u8; 32]);
 
+impl Digest {
+    /// That of a problem and a design, whatever targets and open classes there are: both meet by name.
+    pub fn of(problem: &Problem, design: &Design) -> Self {
+        digest(problem, design, &problem.method().outputs())
+    }
+}
+
 impl fmt::Display for Digest {
     /// The first eight bytes in hexadecimal.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -176,7 +183,9 @@ fn digest(problem: &Problem, design: &Design, outputs: &Outputs) -> Digest {
     take(b"pmfcl agreement 2");
     take(problem.to_string().as_bytes());
     for (name, value) in problem.options() {
-        if ["curvature", "scheme"].contains(&name) {
+        // A covariance for each class takes a summary for each.
+        let wider = name == "covariance" && value != "tied";
+        if ["curvature", "scheme"].contains(&name) || wider {
             take(name.as_bytes());
             take(value.as_bytes());
         }

@@ -23,6 +23,7 @@ mod huber;
 #[doc(hidden)] // for other crates of the workspace
 pub mod in_memory;
 pub mod logistic;
+mod message;
 mod moments;
 #[doc(hidden)] // for other crates of the workspace
 pub mod pass;
@@ -537,6 +538,12 @@ impl Problem {
     /// Whether a fit looks at the rows of a task more than once.
     pub fn looks_again(&self) -> bool {
         self.method().looks_again()
+    }
+
+    /// Whether the fit of a task depends on the tasks before it.
+    #[doc(hidden)] // for python
+    pub fn needs_past(&self) -> bool {
+        self.method().needs_past()
     }
 
     /// The first pass over the rows of every task.

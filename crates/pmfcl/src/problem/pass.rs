@@ -17,6 +17,7 @@
 //! | --- | --- |
 //! | [`InMemory`](super::in_memory::InMemory) | design rows are mapped once; threads inside the worker |
 //! | files (`pmfcl-ingest`) | the first pass on pieces of the files, on threads; later ones on rows kept aside |
+//! | a cluster (`pmfcl.distributed`) | the pass goes to the workers as bytes, their answers come back as bytes |
 //!
 //! The first pass of every problem has no parameters, so the rows of many tasks can be read once before any of them is
 //! fitted. Partials merge in the order of blocks: the same blocks give the same bits.
@@ -49,6 +50,8 @@ pub enum Pass {
         loss: Arc<dyn Loss>,
         /// The anchor.
         theta: Theta,
+        /// Whether the second derivative, where the loss has one, takes the place of the curvature of the bound.
+        newton: bool,
     },
     /// How many residuals at these parameters are of which size.
     Residuals(Theta),

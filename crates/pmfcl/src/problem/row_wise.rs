@@ -115,6 +115,11 @@ impl RowWise {
         &*self.loss
     }
 
+    /// The loss, to keep.
+    pub(super) fn shared(&self) -> Arc<dyn Loss> {
+        self.loss.clone()
+    }
+
     /// Name and parameters.
     pub fn spec(&self) -> String {
         self.loss.spec()
@@ -139,13 +144,12 @@ impl RowWise {
         passes: &mut dyn Passes,
     ) -> Result<(Theta, TaskSummary, f64)> {
         let RowWiseTask { penalty, intercept, .. } = *task;
-        let local: Arc<dyn Loss> = Arc::new(Local(loss.clone()));
         let mut theta = task.start.clone();
         let mut step = f64::INFINITY;
         // Where the last step started, and the objective there.
         let mut last: Option<(Theta, f64)> = None;
         for _ in 0..LIMIT {
-            let model = majorized(&local, &theta, passes)?.quadratic;
+            let model = majorized(loss, &theta, true, passes)?.quadratic;
             let (value, size) = objective(&model, penalty, &theta)?;
             let next = match last {
                 Some((from, before)) if value > before + ROUNDING * size || value.is_nan() => {
@@ -164,7 +168,7 @@ impl RowWise {
                 break;
             }
         }
-        let bound = majorized(loss, &theta, passes)?;
+        let bound = majorized(loss, &theta, false, passes)?;
         Ok((theta, bound, step))
     }
 
@@ -259,9 +263,15 @@ fn halfway(from: &Theta, to: &Theta) -> Theta {
     half
 }
 
-/// The quadratic bound of the task at `theta`.
-fn majorized(loss: &Arc<dyn Loss>, theta: &Theta, passes: &mut dyn Passes) -> Result<TaskSummary> {
-    passes.run(&Pass::Majorize { loss: loss.clone(), theta: theta.clone() })?.into_task()
+/// The quadratic bound of the task at `theta`; with `newton` by second derivatives.
+fn majorized(
+    loss: &Arc<dyn Loss>,
+    theta: &Theta,
+    newton: bool,
+    passes: &mut dyn Passes,
+) -> Result<TaskSummary> {
+    let (loss, theta) = (loss.clone(), theta.clone());
+    passes.run(&Pass::Majorize { loss, theta, newton })?.into_task()
 }
 
 /// A certified lower bound of the least mean loss; `None` where the loss has no conjugate.
@@ -398,13 +408,15 @@ impl Method for RowWise {
         let m = context.design.width();
         Ok(match pass {
             Pass::Look => Box::new(Look::new(context, Some(self.loss.clone()))),
-            Pass::Majorize { loss, theta } => {
+            Pass::Majorize { loss, theta, newton } => {
                 let design = Design::linear(m, false)?;
                 let targets = theta.targets();
+                let loss: Arc<dyn Loss> =
+                    if *newton { Arc::new(Local(loss.clone())) } else { loss.clone() };
                 Box::new(Majorize {
                     summarizer: Summarizer::new(design, targets, Accumulator::Qr)?
                         .threads(context.settings.threads),
-                    loss: loss.clone(),
+                    loss,
                     theta: theta.clone(),
                     n: 0.0,
                     offset: 0.0,

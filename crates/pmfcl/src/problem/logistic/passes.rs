@@ -26,15 +26,15 @@ const SURE: f64 = 1e-5;
 #[doc(hidden)] // a part of `Pass`
 pub struct LogisticPass {
     /// The classes that are told apart; rows of others are left out.
-    pub(super) classes: Arc<[String]>,
+    pub(in crate::problem) classes: Arc<[String]>,
     /// Parameters and steps at which rows were left out that the parameters run away from.
-    pub(super) left_out: Arc<[(Theta, Theta)]>,
-    pub(super) question: Question,
+    pub(in crate::problem) left_out: Arc<[(Theta, Theta)]>,
+    pub(in crate::problem) question: Question,
 }
 
 /// What is asked.
 #[derive(Debug, Clone)]
-pub(super) enum Question {
+pub(in crate::problem) enum Question {
     /// `Σ w |x_j|` of every column.
     Sizes,
     /// Loss, number of rows that are not strictly on their own side, gradient.

@@ -1,0 +1,375 @@
+"""What a cluster costs: `python bench/cluster.py costs|simulate|throughput|scaling|stream|tasks`.
+
+`costs` measures one process, fits a model of its time and prints what that predicts for large tables; `simulate` adds slow and
+failing workers. The others start a standalone Spark master and two workers on loopback, as tests/spark does, and print times and
+ratios of one run. Needs pmfcl as a release build (maturin build --release), pyspark and Java.
+"""
+
+import argparse
+import heapq
+import resource
+import sys
+import tempfile
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from pmfcl import ContinualClassifier, ContinualRegressor, distributed
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "spark"))
+
+
+def best(action, repeats=3):
+    """The least time of some repetitions, and the last result: what the machine can do when it is left alone."""
+    times = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        result = action()
+        times.append(time.perf_counter() - start)
+    return min(times), result
+
+
+def wide_table(rows, columns, seed):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(rows, columns))
+    y = x @ rng.normal(size=columns) + rng.normal(size=rows)
+    return pa.table({**{f"x{k}": x[:, k] for k in range(columns)}, "y": y})
+
+
+def measured_costs(sizes):
+    """Seconds of each stage: rows, columns, summarize, merge, learn, bytes of a part."""
+    found = []
+    for rows, columns in sizes:
+        tables = [wide_table(rows, columns, seed) for seed in (1, 2)]
+        make = lambda: ContinualRegressor(ridge=1e-3, accumulator="gram", n_jobs=1)
+        recipe = distributed.Recipe.of(make(), tables[0].schema, target="y")
+        summarize, part = best(lambda: distributed.summarize(recipe, [tables[0]]))
+        other = distributed.summarize(recipe, [tables[1]])
+        merge, both = best(lambda: distributed.merge([part, other]))
+        learn, model = best(lambda: distributed.learn(make(), recipe, both), 2)
+        solve, _ = best(lambda: model.predict(np.zeros((1, columns))), 1)
+        found.append((rows, columns, summarize, merge, learn + solve, len(part)))
+    return found
+
+
+def fitted(found, terms, column):
+    """Least squares of relative errors: coefficients, and predictions for the measurements."""
+    A = np.array([terms(rows, columns) for rows, columns, *_ in found], dtype=float)
+    t = np.array([row[column] for row in found])
+    coefficients, *_ = np.linalg.lstsq(A / t[:, None], np.ones(len(t)), rcond=None)
+    # A cost below zero has no meaning: such a term is left out.
+    kept = coefficients > 0
+    if not kept.all():
+        part, *_ = np.linalg.lstsq(A[:, kept] / t[:, None], np.ones(len(t)), rcond=None)
+        coefficients = np.zeros(len(coefficients))
+        coefficients[kept] = part
+    return coefficients, A @ coefficients
+
+
+CASES = [(1e9, 1000, 100), (1e12, 100, 1000)]
+
+
+def costs(arguments):
+    sizes = [(200_000, 10), (100_000, 30), (60_000, 100), (20_000, 300), (10_000, 600), (8_000, 1000)]
+    if arguments.quick:
+        sizes = [(20_000, 10), (10_000, 30), (5_000, 100), (2_000, 200)]
+    found = measured_costs(sizes)
+    per_row, times = fitted(found, lambda n, m: (n, n * m, n * m * m), 2)
+    merging, merges = fitted(found, lambda n, m: (1, m * m, m**3), 3)
+    driver, drivers = fitted(found, lambda n, m: (1, m * m, m**3), 4)
+    print(
+        "| rows | columns | summarize, s | model, s | merge, s | model, s | learn and solve, s | model, s | part, bytes |"
+    )
+    print("| --- | --- | --- | --- | --- | --- | --- | --- | --- |")
+    for row, a, b, c in zip(found, times, merges, drivers, strict=True):
+        rows, columns, summarize, merge, learn, size = row
+        print(
+            f"| {rows:,} | {columns:,} | {summarize:.3f} | {a:.3f} | {merge:.4f} | {b:.4f} | {learn:.4f} | {c:.4f} | {size:,} |"
+        )
+    print()
+    for name, unit, found_costs in (
+        ("a row", "per row, per column, per column²", per_row),
+        ("a merge", "once, per column², per column³", merging),
+        ("the driver", "once, per column², per column³", driver),
+    ):
+        print(f"{name}: {', '.join(f'{c:.2e}' for c in found_costs)} s ({unit})")
+    print()
+    print(
+        "| rows × columns | workers | summarizing, s | part | merges on a worker, s | to the driver | driver, s | sum, s |"
+    )
+    print("| --- | --- | --- | --- | --- | --- | --- | --- |")
+    for rows, m, workers in CASES:
+        p = predicted(per_row, merging, driver, rows, m, workers)
+        print(
+            f"| {rows:.0e} × {m:,} | {workers:,} | {p['summarize']:,.0f} | {p['bytes'] / 1e6:.2f} MB | {p['merge']:.1f} | "
+            f"{p['groups']} parts, {p['groups'] * p['bytes'] / 1e6:.0f} MB | {p['driver']:.1f} | {p['sum']:,.0f} |"
+        )
+    print()
+    for m in (1000, 3000, 10_000, 30_000):
+        part = 8 * (m * (m + 1) / 2 + m)
+        print(
+            f"{m:,} columns: a part of {part / 1e6:,.0f} MB, a merge of {merging @ [1, m * m, m**3]:,.1f} s, 1e6 rows in {1e6 * (per_row @ [1, m, m * m]):,.0f} s of one thread"
+        )
+
+
+# Partitions per worker: enough that the last ones are short.
+PER_WORKER = 8
+
+
+def predicted(per_row, merging, driver, rows, m, workers):
+    """Seconds of a job of one thread per worker: partitions in groups of √partitions, each merged on a worker."""
+    partitions = PER_WORKER * workers
+    groups = int(np.sqrt(partitions))
+    summarize = rows / workers * (per_row @ [1, m, m * m])
+    one = merging @ [1, m * m, m**3]
+    merge = partitions / groups * one * max(1, groups / workers)
+    last = groups * one + driver @ [1, m * m, m**3]
+    size = 8 * (m * (m + 1) / 2 + m)
+    return {
+        "summarize": summarize,
+        "bytes": size,
+        "merge": merge,
+        "groups": groups,
+        "driver": last,
+        "sum": summarize + merge + last,
+    }
+
+
+def simulate(arguments):
+    """Slow and failing workers: partitions are given to whoever is free; a partition lost with its worker is done again."""
+    print(
+        "| workers | partitions each | slow workers | failures per worker and hour | again where late | time / ideal |"
+    )
+    print("| --- | --- | --- | --- | --- | --- |")
+    ideal = 330.0
+    for workers, per_worker in ((100, 1), (100, 8), (1000, 8), (1000, 32)):
+        for slow, failures, speculation in (
+            (0.0, 0.0, False),
+            (0.05, 0.0, False),
+            (0.05, 0.0, True),
+            (0.05, 0.1, False),
+            (0.05, 0.1, True),
+        ):
+            ratios = [
+                job(np.random.default_rng(seed), workers, per_worker, ideal, slow, failures, speculation) / ideal
+                for seed in range(arguments.repeats)
+            ]
+            low, middle, high = np.quantile(ratios, [0.05, 0.5, 0.95])
+            print(
+                f"| {workers:,} | {per_worker} | {slow:.0%} at a third of the speed | {failures} | {'yes' if speculation else 'no'} | "
+                f"{middle:.2f} ({low:.2f} to {high:.2f}) |"
+            )
+
+
+def job(rng, workers, per_worker, ideal, slow, failures, speculation):
+    """Seconds of a job whose partitions would take `ideal / per_worker` each on a sound worker."""
+    speed = np.where(rng.random(workers) < slow, 1 / 3, 1.0) * rng.lognormal(0.0, 0.1, workers)
+    size = ideal / per_worker
+    restart = 30.0  # a new executor
+    waiting = list(range(workers * per_worker))
+    running = []  # (end, worker, partition, failed)
+    done = {}
+    copies = dict.fromkeys(waiting, 0)
+    free = [(0.0, worker) for worker in range(workers)]
+    heapq.heapify(free)
+    finished = 0.0
+
+    def start(now, worker, partition):
+        length = size * rng.lognormal(0.0, 0.15) / speed[worker]
+        failed = rng.random() < 1 - np.exp(-failures * length / 3600)
+        end = now + (length * rng.random() + restart if failed else length)
+        copies[partition] += 1
+        heapq.heappush(running, (end, worker, partition, failed))
+
+    while len(done) < workers * per_worker:
+        while free and waiting:
+            now, worker = heapq.heappop(free)
+            start(max(now, 0.0), worker, waiting.pop())
+        if speculation and free and running and not waiting:
+            late = [p for _, _, p, _ in running if p not in done and copies[p] == 1]
+            while late and free:
+                now, worker = heapq.heappop(free)
+                start(now, worker, late.pop())
+        end, worker, partition, failed = heapq.heappop(running)
+        heapq.heappush(free, (end, worker))
+        if failed:
+            copies[partition] -= 1
+            if partition not in done and copies[partition] == 0:
+                waiting.append(partition)
+        elif partition not in done:
+            done[partition] = end
+            finished = max(finished, end)
+    return finished
+
+
+@contextmanager
+def spark_session(cores, memory="512m", python_memory=None, partitions=None):
+    """A master, workers of one core each, and a session."""
+    import os
+
+    from conftest import Cluster
+    from pyspark.sql import SparkSession
+
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    cluster = Cluster(Path(tempfile.mkdtemp(prefix="pmfcl-bench")))
+    cluster.master = cluster.start("Master", "--port", str(cluster.port), "--webui-port", str(cluster.page))
+    session = None
+    try:
+        for _ in range(cores):
+            cluster.add_worker()
+        cluster.wait(cores)
+        builder = (
+            SparkSession.builder.master(cluster.url)
+            .appName("pmfcl bench")
+            .config("spark.driver.bindAddress", "127.0.0.1")
+            .config("spark.driver.host", "127.0.0.1")
+            .config("spark.driver.memory", "1g")
+            .config("spark.executor.memory", memory)
+            .config("spark.executor.cores", "1")
+            .config("spark.cores.max", str(cores))
+            .config("spark.ui.enabled", "false")
+            .config("spark.sql.shuffle.partitions", "4")
+            .config("spark.sql.adaptive.enabled", "false")
+        )
+        if python_memory is not None:
+            builder = builder.config("spark.executor.pyspark.memory", python_memory)
+        session = builder.getOrCreate()
+        session.sparkContext.setLogLevel("ERROR")
+        yield session
+    finally:
+        if session is not None:
+            session.stop()
+        cluster.stop()
+
+
+def generated(session, rows, columns, partitions):
+    """Rows made by the executors: columns of normal numbers, a number and a class to predict."""
+    from pyspark.sql import functions as f
+
+    df = session.range(0, rows, numPartitions=partitions)
+    df = df.select(*[f.randn(k).alias(f"x{k}") for k in range(columns)], f.randn(columns).alias("noise"))
+    score = sum((f.col(f"x{k}") * float(np.cos(k)) for k in range(columns)), f.col("noise") * 0.5)
+    df = df.withColumn("y", score).withColumn("label", (f.col("y") > 0).cast("double")).drop("noise")
+    return df.withColumn("grade", f.when(f.col("label") > 0, "high").otherwise("low"))
+
+
+def read_bare(df):
+    """Seconds to bring all rows to Python as Arrow and do nothing with them."""
+
+    def count(batches):
+        import pyarrow as pa
+
+        yield pa.RecordBatch.from_pydict({"rows": [sum(batch.num_rows for batch in batches)]})
+
+    return sum(row["rows"] for row in df.mapInArrow(count, "rows long").collect())
+
+
+def throughput(arguments):
+    from pmfcl import spark
+    from pyspark.ml.classification import LogisticRegression
+    from pyspark.ml.feature import VectorAssembler
+    from pyspark.ml.regression import LinearRegression
+
+    columns = [f"x{k}" for k in range(arguments.columns)]
+    with spark_session(2, memory="800m") as session:
+        df = generated(session, arguments.rows, arguments.columns, 8)
+        # Spark's own learners take vectors; they are assembled and cached before the clock starts.
+        df = VectorAssembler(inputCols=columns, outputCol="features").transform(df).persist()
+        df.count()
+        plain = df.select(*columns, "y", "grade")
+        ways = {
+            "bare Arrow reading": lambda: read_bare(plain.select(*columns, "y")),
+            "pmfcl squared": lambda: spark.learn(plain, ContinualRegressor(ridge=0.0), target="y", features=columns),
+            "LinearRegression (normal)": lambda: LinearRegression(solver="normal", labelCol="y").fit(df),
+            "pmfcl gaussian": lambda: spark.learn(
+                plain, ContinualClassifier(loss="gaussian", calibrate="off"), target="grade", features=columns
+            ),
+            "LogisticRegression": lambda: LogisticRegression(labelCol="label").fit(df),
+        }
+        for action in ways.values():  # once to warm up
+            action()
+        times = {name: best(action, arguments.repeats) for name, action in ways.items()}
+        ours, theirs = times["pmfcl squared"][1], times["LinearRegression (normal)"][1]
+        gap = float(np.max(np.abs(ours.coef_ - theirs.coefficients.toArray())))
+        print(f"{arguments.rows:,} rows × {arguments.columns} columns, 8 partitions, 2 workers of 1 core, one run:")
+        for name, (seconds, _) in times.items():
+            print(f"  {name:28} {seconds:8.2f} s")
+        of = lambda a, b: times[a][0] / times[b][0]
+        print(
+            f"  LinearRegression / pmfcl squared    {of('LinearRegression (normal)', 'pmfcl squared'):.2f} (coefficients differ by {gap:.1e})"
+        )
+        print(f"  LogisticRegression / pmfcl gaussian {of('LogisticRegression', 'pmfcl gaussian'):.2f}")
+        print(f"  pmfcl squared / bare Arrow reading  {of('pmfcl squared', 'bare Arrow reading'):.2f}")
+
+
+def scaling(arguments):
+    from pmfcl import spark
+
+    times = {}
+    for workers in (1, 2):
+        with spark_session(workers) as session:
+            df = generated(session, arguments.rows, arguments.columns, 8)
+            columns = [f"x{k}" for k in range(arguments.columns)]
+            learn = lambda: spark.learn(df, ContinualRegressor(ridge=0.0), target="y", features=columns)
+            learn()
+            times[workers], _ = best(learn, arguments.repeats)
+    print(f"1 worker {times[1]:.2f} s, 2 workers {times[2]:.2f} s: {times[1] / times[2]:.2f} times as fast")
+
+
+def stream(arguments):
+    from pmfcl import spark
+
+    columns = 50
+    rows = int(arguments.gigabytes * 1e9 / 8 / columns)
+    with spark_session(2, memory="512m", python_memory="512m") as session:
+        df = generated(session, rows, columns, 64)
+        names = [f"x{k}" for k in range(columns)]
+        start = time.perf_counter()
+        model = spark.learn(df, ContinualRegressor(ridge=0.0), target="y", features=names)
+        seconds = time.perf_counter() - start
+        truth = np.cos(np.arange(columns))
+        print(
+            f"{rows:,} rows × {columns} columns ({arguments.gigabytes} GB of numbers) in {seconds:.0f} s; executors of 1 GB "
+            f"(JVM 512 MB, Python 512 MB); {model.n_samples_:,.0f} samples, coefficients off by "
+            f"{np.max(np.abs(model.coef_ - truth)):.1e}"
+        )
+
+
+def tasks(arguments):
+    from pmfcl import spark
+
+    with spark_session(2) as session:
+        df = session.range(0, 20 * arguments.tasks, numPartitions=8).selectExpr(
+            f"id % {arguments.tasks} AS task",
+            "double(id % 17) AS a",
+            "double(id % 23) AS b",
+            "double(id % 17) * 2 AS y",
+        )
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        start = time.perf_counter()
+        model = spark.learn(df, ContinualRegressor(ridge=0.1), target="y", task="task")
+        seconds = time.perf_counter() - start
+        grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1e3
+        print(f"{len(model.tasks_):,} tasks in one pass: {seconds:.1f} s, driver grew by {grown:.0f} MB")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    ways = parser.add_subparsers(required=True)
+    for function in (costs, simulate, throughput, scaling, stream, tasks):
+        one = ways.add_parser(function.__name__)
+        one.set_defaults(run=function)
+        one.add_argument("--rows", type=int, default=500_000)
+        one.add_argument("--columns", type=int, default=30)
+        one.add_argument("--repeats", type=int, default=20 if function is simulate else 3)
+        one.add_argument("--gigabytes", type=float, default=20.0)
+        one.add_argument("--tasks", type=int, default=10_000)
+        one.add_argument("--quick", action="store_true")
+    arguments = parser.parse_args()
+    arguments.run(arguments)
+
+
+if __name__ == "__main__":
+    main()
