@@ -2,7 +2,7 @@
 
 use pmfcl::problem::{Draft, Encoding, Partial, Pass};
 use pmfcl::{Design, Error, Learner, TaskSummary};
-use pmfcl_file::{Column, ColumnKind, FittedPart, Model, Schema, Shard};
+use pmfcl_file::{Column, ColumnKind, FittedPart, Input, Model, Schema, Shard};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
