@@ -84,20 +84,30 @@ impl Prefer {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   pmfcl set sales.pmf --ridge 0.1
-  pmfcl set sales.pmf --ridge auto")]
+  pmfcl set sales.pmf --ridge auto
+  pmfcl set sales.pmf --basis chosen   (of a model learned with --basis auto: drop the other candidates)")]
 pub(crate) struct Set {
     /// The model file.
     model: PathBuf,
     /// (X/2)·‖θ‖² on the mean loss, intercept free; auto chooses it from the summaries, 0 is minimum norm.
-    #[arg(long, value_name = "X|auto", required = true)]
-    ridge: Ridge,
+    #[arg(long, value_name = "X|auto", required_unless_present = "basis")]
+    ridge: Option<Ridge>,
+    /// Keep the candidate of `auto` that was chosen and drop the others for good.
+    #[arg(long, value_name = "chosen", value_parser = ["chosen"])]
+    basis: Option<String>,
 }
 
 impl Set {
     pub(crate) fn run(&self) -> Result<()> {
         change(&self.model, |learner| {
-            let standardize = learner.settings().standardize;
-            Ok(learner.set_ridge(self.ridge.clone(), standardize)?)
+            if let Some(ridge) = &self.ridge {
+                let standardize = learner.settings().standardize;
+                learner.set_ridge(ridge.clone(), standardize)?;
+            }
+            if self.basis.is_some() {
+                learner.keep_chosen()?;
+            }
+            Ok(())
         })
     }
 }

@@ -132,7 +132,7 @@ impl Learner {
         };
         self.memory = Memory::Folded { base: Arc::new(pool), waiting: Vec::new() };
         self.pooled = super::Lazy::default();
-        self.solved = super::Lazy::default();
+        self.forget_solution();
         Ok(())
     }
 

@@ -29,6 +29,7 @@ mod memory;
 mod mixed;
 mod paper;
 mod pareto;
+mod portfolio;
 #[cfg(feature = "seeded-noise")]
 mod private;
 mod rank;
