@@ -352,9 +352,7 @@ pub(crate) fn document(model: &Model, tasks: &[TaskReport]) -> Value {
     }
     let candidates = learner.candidates().unwrap_or_default();
     if !candidates.is_empty() {
-        let one = |c: &CandidateScore| {
-            json!({ "name": c.name, "columns": c.columns, "gcv": c.score, "chosen": c.chosen })
-        };
+        let one = |c: &CandidateScore| json!({ "name": c.name, "columns": c.columns, "gcv": c.score, "chosen": c.chosen });
         document["candidates"] = candidates.iter().map(one).collect();
     }
     if let Some(found) = learner.left_out() {

@@ -113,7 +113,8 @@ impl Blocks {
             let given = inner.given(d);
             let skip = if linear && matches!(kind, Kind::Polynomial { .. }) { d } else { 0 };
             let frozen = if rest.is_empty() { &given } else { rest };
-            let map = Map::thaw(&inner, d, frozen).map_err(|_| "the numbers of its features are invalid")?;
+            let map = Map::thaw(&inner, d, frozen)
+                .map_err(|_| "the numbers of its features are invalid")?;
             let mut blocks = Vec::new();
             if linear {
                 blocks.push(Block::linear(d));
@@ -144,7 +145,8 @@ impl Blocks {
                 Piece::Ranks => (Scale::Quantile, waves(columns, RANKS, d, seed.wrapping_add(2))),
             };
             let inner = Basis(kind);
-            let map = Map::thaw(&inner, d, &inner.given(d)).map_err(|_| "its features are invalid")?;
+            let map =
+                Map::thaw(&inner, d, &inner.given(d)).map_err(|_| "its features are invalid")?;
             let skip = if piece == Piece::Products { d } else { 0 };
             Ok(Block::mapped(piece, scale, map, skip))
         };
@@ -198,11 +200,12 @@ impl Blocks {
                     }
                 }
                 Features::Mapped { scale, map, skip } => {
-                    let rows = mapped[usize::from(*scale == Scale::Quantile)].get_or_insert_with(|| {
-                        let mut mapped = vec![0.0; rows.len()];
-                        self.frame.apply(*scale, rows, &mut mapped);
-                        mapped
-                    });
+                    let rows =
+                        mapped[usize::from(*scale == Scale::Quantile)].get_or_insert_with(|| {
+                            let mut mapped = vec![0.0; rows.len()];
+                            self.frame.apply(*scale, rows, &mut mapped);
+                            mapped
+                        });
                     if *skip == 0 {
                         map.apply(rows, out, stride, offset)?;
                     } else {
@@ -284,7 +287,8 @@ impl Blocks {
                 }
                 offset += block.width;
             }
-            let missing = choice[1..].iter().any(|piece| !self.blocks.iter().any(|b| b.piece == *piece));
+            let missing =
+                choice[1..].iter().any(|piece| !self.blocks.iter().any(|b| b.piece == *piece));
             let alone = choice.len() <= 2 && missing;
             if !pieces.is_empty() && !alone && found.iter().all(|other| other.columns != columns) {
                 found.push(Candidate { name: Piece::joined(&pieces), columns, pieces });
@@ -322,6 +326,11 @@ impl Blocks {
         Parts::Groups { frame: &self.frame, groups: parts.collect() }
     }
 
+    /// Whether the first group is that of the inputs.
+    pub(super) fn begins_with_inputs(&self) -> bool {
+        self.blocks.first().is_some_and(|block| block.features == Features::Linear)
+    }
+
     /// The input farthest out.
     pub(super) fn responsible_input(&self, x: &[f64]) -> usize {
         let size = |j: &usize| ((x[*j] - self.frame.shift[*j]) / self.frame.spread[*j]).abs();
@@ -342,7 +351,12 @@ impl Block {
     fn mapped(piece: Piece, scale: Scale, map: Map, skip: usize) -> Self {
         let width = map.width() - skip;
         let map = map.bounded();
-        Self { piece, features: Features::Mapped { scale, map: Arc::new(map), skip }, width, active: true }
+        Self {
+            piece,
+            features: Features::Mapped { scale, map: Arc::new(map), skip },
+            width,
+            active: true,
+        }
     }
 }
 

@@ -66,7 +66,8 @@ impl Design {
     /// The same design in which groups of columns that count for nothing are 0 and not computed.
     pub(crate) fn without_unused(&self, theta: &Theta) -> Option<Self> {
         let first = usize::from(self.intercept);
-        let counts = |j: usize| (0..theta.targets()).any(|k| theta.column(k)[first + j].abs() > 0.0);
+        let counts =
+            |j: usize| (0..theta.targets()).any(|k| theta.column(k)[first + j].abs() > 0.0);
         Some(Self { map: self.map.without_unused(counts)?, ..self.clone() })
     }
 

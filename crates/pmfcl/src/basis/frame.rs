@@ -74,7 +74,8 @@ impl Frame {
                 (true, false) => (0.0, 1.0),
             };
             if !(middle.is_finite() && unit.is_finite() && unit > 0.0) {
-                let (lo, hi) = values().fold((first, first), |(lo, hi), x| (lo.min(*x), hi.max(*x)));
+                let (lo, hi) =
+                    values().fold((first, first), |(lo, hi), x| (lo.min(*x), hi.max(*x)));
                 return Err(BasisError::Range { column, lo, hi });
             }
             shift.push(middle);
@@ -162,8 +163,7 @@ fn knots_of(sorted: &[f64], constant: bool, middle: f64, unit: f64) -> Vec<f64> 
         (-4..=4).map(|i| (middle + unit * step(i), step(i) / REACH * 3.0_f64.sqrt())).unzip()
     } else {
         let n = sorted.len();
-        let mut chosen: Vec<f64> =
-            (0..KNOTS).map(|i| sorted[i * (n - 1) / (KNOTS - 1)]).collect();
+        let mut chosen: Vec<f64> = (0..KNOTS).map(|i| sorted[i * (n - 1) / (KNOTS - 1)]).collect();
         chosen.dedup();
         let rank = |x: &f64| {
             let below = sorted.partition_point(|y| y < x);

@@ -367,10 +367,7 @@ impl Map {
                         Rule::Polynomial(polynomial) => polynomial.row(x, row),
                         Rule::Spline(spline) => spline.row(x, row),
                         // The inputs are finite: nothing is left to check.
-                        Rule::Identity
-                        | Rule::Random(_)
-                        | Rule::Patches(_)
-                        | Rule::Blocks(_) => {
+                        Rule::Identity | Rule::Random(_) | Rule::Patches(_) | Rule::Blocks(_) => {
                             row.copy_from_slice(x);
                             continue;
                         }
@@ -458,7 +455,12 @@ impl Map {
     /// What the pool chooses from, narrow ones first; empty where there is nothing to choose.
     pub fn candidates(&self) -> Vec<Candidate> {
         match &self.rule {
-            Rule::Blocks(blocks) if self.basis.is_portfolio() => blocks.candidates(),
+            // Groups that were named are those that predict.
+            Rule::Blocks(blocks)
+                if matches!(&self.basis.0, Kind::Auto { only, .. } if only.is_empty()) =>
+            {
+                blocks.candidates()
+            }
             _ => Vec::new(),
         }
     }
@@ -497,6 +499,15 @@ impl Map {
         match candidate.basis(&self.basis.0) {
             Some(basis) => Self::thaw(&basis, self.inputs, &self.frozen),
             None => Ok(self.clone()),
+        }
+    }
+
+    /// Whether the first columns are the inputs.
+    pub(crate) fn begins_with_inputs(&self) -> bool {
+        match &self.rule {
+            Rule::Identity => true,
+            Rule::Blocks(blocks) => blocks.begins_with_inputs(),
+            _ => false,
         }
     }
 

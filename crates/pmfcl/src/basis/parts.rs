@@ -161,7 +161,8 @@ mod tests {
                     Group::Linear => {
                         let bounded = |j: usize| {
                             let far = (z(j).abs() - 16.0).max(0.0).ln_1p();
-                            let edge = frame.shift[j] + frame.spread[j] * (16.0 + far) * z(j).signum();
+                            let edge =
+                                frame.shift[j] + frame.spread[j] * (16.0 + far) * z(j).signum();
                             if z(j).abs() <= 16.0 { x[j] } else { edge }
                         };
                         (0..x.len()).map(bounded).collect()
@@ -171,14 +172,19 @@ mod tests {
                             let (knots, values) = frame.knots[128 * j..][..128].split_at(64);
                             let step = |i: usize| {
                                 let width = knots[i + 1] - knots[i];
-                                let share = if width > 0.0 { ((x[j] - knots[i]) / width).clamp(0.0, 1.0) } else { 0.0 };
+                                let share = if width > 0.0 {
+                                    ((x[j] - knots[i]) / width).clamp(0.0, 1.0)
+                                } else {
+                                    0.0
+                                };
                                 share * (values[i + 1] - values[i])
                             };
                             values[0] + (0..63).map(step).sum::<f64>()
                         };
                         let soft = |j: usize| z(j) / (1.0 + (z(j) / 3.0).powi(2)).sqrt();
-                        let mapped: Vec<f64> =
-                            (0..x.len()).map(|j| if *quantile { rank(j) } else { soft(j) }).collect();
+                        let mapped: Vec<f64> = (0..x.len())
+                            .map(|j| if *quantile { rank(j) } else { soft(j) })
+                            .collect();
                         phi(parts, &mapped).split_off(*skip)
                     }
                 };

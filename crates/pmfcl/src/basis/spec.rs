@@ -29,11 +29,10 @@ use super::patches::Windows;
 use super::{Basis, BasisError, MAX_COLUMNS};
 
 /// Names of the bases, in the order of the documentation.
-pub(super) const NAMES: &[&str] =
-    &[
-        "linear", "auto", "poly", "log", "exp", "power", "spline", "rbf", "rff", "relu", "ntk",
-        "patches",
-    ];
+pub(super) const NAMES: &[&str] = &[
+    "linear", "auto", "poly", "log", "exp", "power", "spline", "rbf", "rff", "relu", "ntk",
+    "patches",
+];
 
 /// What a spec says. Numbers have been checked: counts at least 1, the rest finite.
 #[derive(Debug, Clone, PartialEq)]
@@ -204,31 +203,31 @@ impl FromStr for Basis {
 }
 
 fn read(spec: &str, reading: Reading) -> Result<Basis, BasisError> {
-        let mut pieces = spec.split(',');
-        let head = pieces.next().unwrap_or_default();
-        let (name, number) = match head.split_once(':') {
-            Some((name, number)) => (name, Some(number.trim())),
-            None => (head, None),
-        };
-        let name = name.trim().to_ascii_lowercase();
-        let Some(&basis) = NAMES.iter().find(|known| **known == name) else {
-            return Err(BasisError::UnknownName { nearest: nearest(&name, NAMES), name });
-        };
-        let allowed: &[&str] = match basis {
-            "auto" => &["only", "seed"],
-            "poly" => &["interactions", "scale", "linear"],
-            "spline" => &["lo", "hi", "scale", "linear"],
-            "rbf" => &["length", "scale", "linear", "seed"],
-            "rff" => &["gamma", "scale", "linear", "seed"],
-            "relu" | "ntk" => &["scale", "linear", "seed"],
-            "patches" => &["size", "step", "grid", "shape", "scale", "seed"],
-            _ => &[],
-        };
-        let mut given = Given { basis, head, number, reading, options: Vec::new() };
-        for piece in pieces {
-            given.read(piece, allowed)?;
-        }
-        Ok(Basis(given.kind()?))
+    let mut pieces = spec.split(',');
+    let head = pieces.next().unwrap_or_default();
+    let (name, number) = match head.split_once(':') {
+        Some((name, number)) => (name, Some(number.trim())),
+        None => (head, None),
+    };
+    let name = name.trim().to_ascii_lowercase();
+    let Some(&basis) = NAMES.iter().find(|known| **known == name) else {
+        return Err(BasisError::UnknownName { nearest: nearest(&name, NAMES), name });
+    };
+    let allowed: &[&str] = match basis {
+        "auto" => &["only", "seed"],
+        "poly" => &["interactions", "scale", "linear"],
+        "spline" => &["lo", "hi", "scale", "linear"],
+        "rbf" => &["length", "scale", "linear", "seed"],
+        "rff" => &["gamma", "scale", "linear", "seed"],
+        "relu" | "ntk" => &["scale", "linear", "seed"],
+        "patches" => &["size", "step", "grid", "shape", "scale", "seed"],
+        _ => &[],
+    };
+    let mut given = Given { basis, head, number, reading, options: Vec::new() };
+    for piece in pieces {
+        given.read(piece, allowed)?;
+    }
+    Ok(Basis(given.kind()?))
 }
 
 /// A spec taken apart, before its numbers are read.
@@ -268,7 +267,8 @@ impl<'a> Given<'a> {
                 let interactions = self
                     .option("interactions", "`true` or `false`", |text| text.parse().ok())?
                     .unwrap_or(true);
-                let scale = self.scale_or(Scale::None, &[Scale::Clip, Scale::Quantile, Scale::None])?;
+                let scale =
+                    self.scale_or(Scale::None, &[Scale::Clip, Scale::Quantile, Scale::None])?;
                 Kind::Polynomial { degree, interactions, scale, linear: self.linear(scale)? }
             }
             "auto" => {
@@ -476,8 +476,9 @@ impl Display for Written<'_> {
             }
             if linear == scale.is_frozen() { Ok(()) } else { f.write_str(",linear=off") }
         };
-        let seeded =
-            |f: &mut fmt::Formatter<'_>, seed: u64| if seed == 0 { Ok(()) } else { write!(f, ",seed={seed}") };
+        let seeded = |f: &mut fmt::Formatter<'_>, seed: u64| {
+            if seed == 0 { Ok(()) } else { write!(f, ",seed={seed}") }
+        };
         let default = |unit: Option<f64>| self.reading.scale(unit);
         match self.kind {
             Kind::Linear => f.write_str("linear"),

@@ -36,8 +36,8 @@ use crate::error::{Error, Result, listing};
 use crate::kernel::with_threads;
 use crate::problem::choice::Chosen;
 use crate::problem::{
-    CandidateScore, Draft, Exactness, InMemory, Outputs, Part, Partial, Passes, Past, Pool, Problem, RowSample,
-    SolveInput, Solved, TaskContext, TaskSummary,
+    CandidateScore, Draft, Exactness, InMemory, Outputs, Part, Partial, Passes, Past, Pool,
+    Problem, RowSample, SolveInput, Solved, TaskContext, TaskSummary,
 };
 use crate::rows::{Rows, TaskRows};
 use crate::settings::{MemoryKind, Preference, Ridge, Settings, StoredPrecision, Weighed};

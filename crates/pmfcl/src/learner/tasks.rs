@@ -3,8 +3,7 @@
 use super::{Learner, TaskRecord};
 use crate::error::{Error, Result};
 use crate::problem::{
-    AssessInput, Assessment, Evaluation, Exactness, FitOutcome, TaskContext, TaskSummary,
-    r_squared,
+    AssessInput, Assessment, Evaluation, Exactness, FitOutcome, TaskContext, TaskSummary, r_squared,
 };
 use crate::summary::{Accumulator, dot};
 

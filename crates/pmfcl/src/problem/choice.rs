@@ -51,7 +51,11 @@ impl Chosen {
     ///
     /// # Errors
     /// When an SVD does not converge.
-    pub(crate) fn of(context: &TaskContext<'_>, pool: &Pool, effective: f64) -> Result<Option<Self>> {
+    pub(crate) fn of(
+        context: &TaskContext<'_>,
+        pool: &Pool,
+        effective: f64,
+    ) -> Result<Option<Self>> {
         let design = context.design;
         let mut candidates = design.map().candidates();
         if candidates.len() < 2 {

@@ -222,7 +222,8 @@ impl TaskSummary {
         let features: Vec<usize> =
             columns.iter().filter(|j| **j >= first).map(|j| j - first).collect();
         let mut task = self.clone();
-        task.scatters = self.scatters.iter().map(|s| s.choose_columns(columns)).collect::<Result<_>>()?;
+        task.scatters =
+            self.scatters.iter().map(|s| s.choose_columns(columns)).collect::<Result<_>>()?;
         task.moments = self.moments.as_ref().map(|moments| moments.choose(&features));
         if let LeastLoss::Exact(_) = task.head.least {
             task.head.least = LeastLoss::Exact(quadratic.min_loss());

@@ -190,6 +190,7 @@ fn the_chosen_candidate_is_the_basis_that_has_its_columns_alone() {
         let before = (kept.state_bytes(), chosen(&kept));
         kept.keep_chosen().unwrap();
         assert_eq!(kept.settings().basis, only.basis);
+        assert!(kept.candidates().unwrap().is_empty(), "what was kept is not chosen from again");
         let found = gap(&kept.predict(table.rows()).unwrap(), &expected) / sd;
         assert!(found <= SAME, "{memory:?}: {found:e} sd");
         assert!(kept.state_bytes() <= before.0);
@@ -237,8 +238,15 @@ fn far_rows_do_not_explode() {
         largest / range
     };
     for spec in [
-        "auto", "relu:200", "spline:8", "rff:200", "rbf:100", "ntk:20", "poly:3,scale=clip",
-        "spline:8,scale=quantile", "relu:200,scale=quantile",
+        "auto",
+        "relu:200",
+        "spline:8",
+        "rff:200",
+        "rbf:100",
+        "ntk:20",
+        "poly:3,scale=clip",
+        "spline:8,scale=quantile",
+        "relu:200,scale=quantile",
     ] {
         let learner = learned(&settings(spec), &table, &[(0..1500).collect()]);
         let found = far(&learner);
@@ -291,7 +299,13 @@ fn a_spec_in_a_file_means_what_it_meant() {
         assert_eq!(columns(&a), columns(&b));
         assert_eq!(a.frozen(), b.frozen());
     }
-    for spec in ["rff:20", "spline:7,linear=off", "relu:9,scale=quantile", "auto:90,seed=4", "poly:2,scale=clip"] {
+    for spec in [
+        "rff:20",
+        "spline:7,linear=off",
+        "relu:9,scale=quantile",
+        "auto:90,seed=4",
+        "poly:2,scale=clip",
+    ] {
         let now = basis(spec);
         assert_eq!(Basis::from_stored(&now.stored()).unwrap(), now, "{spec}");
         assert_eq!(basis(&now.to_string()), now, "{spec}");

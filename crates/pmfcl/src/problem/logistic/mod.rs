@@ -64,9 +64,9 @@ use super::{
 };
 use crate::error::{Error, Result};
 use crate::labels::Classes;
-use crate::solve::ridge::Judged;
 use crate::settings::{Settings, setting_names};
 use crate::solve::Solution;
+use crate::solve::ridge::Judged;
 use crate::summary::Summary;
 use least::{Present, least_loss};
 use newton::{AIM, minimize};
