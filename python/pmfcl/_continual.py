@@ -411,6 +411,23 @@ class Continual(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no ann
             self._model.prefer(setting(preference))
         return self
 
+    @fitted(
+        'What basis="auto" chooses from: name, columns, gcv (lower is better), chosen; empty for other bases. '
+        "Chosen from the summaries of all tasks, in whatever order they came."
+    )
+    def candidates_(self) -> list[dict[str, Any]]:
+        """Candidates."""
+        return self._model.candidates()
+
+    def set_basis(self, basis: str = "chosen") -> Self:
+        """Keeps the candidate of `basis="auto"` that was chosen, and drops the others for good. Returns the estimator."""
+        learned(self)
+        if basis != "chosen":
+            raise ValueError(f"basis={basis!r}: of a model that has learned, only 'chosen' can be kept; make a new model")
+        self._model.keep_chosen()
+        self.basis = self._model.settings()["basis"]
+        return self
+
     def set_ridge(self, ridge: Any, standardize: bool | None = None) -> Self:
         """Another ridge in hindsight: a number, one for each target, or `"auto"`; solved from the summaries. Returns the estimator."""
         learned(self)

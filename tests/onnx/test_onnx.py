@@ -19,7 +19,7 @@ from safetensors import safe_open
 
 ROOT = Path(__file__).resolve().parents[2]
 LOSSES = {"squared", "huber", "poisson", "gaussian", "logistic"}
-BASES = {"linear", "poly", "log", "exp", "power", "spline", "rbf", "rff", "relu", "ntk"}
+BASES = {"linear", "auto", "poly", "log", "exp", "power", "spline", "rbf", "rff", "relu", "ntk"}
 # Both sides round once for each of some hundred operations; in the sums of scores terms are up to 10000 times the result (columns of
 # a gaussian model may nearly depend on each other, and are hardly shrunk), and results as small as 1/100 of their column are
 # compared with it.
@@ -254,6 +254,36 @@ def columns(case, weights):
     x = np.array(case.facts["encoded"])
     kind, _, rest = case.json["basis"].partition(":")
     number = rest.partition(",")[0]
+    if "basis.groups" not in weights:
+        return features(kind, number, x, weights)
+    mean, deviation = weights["basis.mean"], weights["basis.deviation"]
+    z = np.clip((x - mean) / deviation, -1e100, 1e100)
+    far = mean + np.sign(z) * deviation * (16 + np.log1p(np.maximum(np.abs(z) - 16, 0)))
+    made = []
+    for group, (code, skip) in enumerate(weights["basis.groups"]):
+        if code == 0:
+            made.append(np.where(np.abs(z) <= 16, x, far))
+            continue
+        own = {f"basis.{name.split('.', 2)[2]}": value for name, value in weights.items() if name.startswith(f"basis.{group}.")}
+        lists = (weights.get("basis.knots"), weights.get("basis.ranks"))
+        if code == 1:
+            seen = z / np.sqrt(1 + (z / 3) ** 2)
+        else:
+            seen = np.stack([np.interp(x[:, j], lists[0][j], lists[1][j]) for j in range(x.shape[1])], axis=1)
+        made.append(features(inner(kind, own), number if kind == "spline" else "6", seen, own)[:, skip:])
+    return np.concatenate(made, axis=1)
+
+
+def inner(kind, weights):
+    """Which features the numbers of a group are of."""
+    if kind != "auto":
+        return kind
+    named = {"basis.parent": "poly", "basis.lo": "spline", "basis.phase": "rff"}
+    return next(kind for name, kind in named.items() if name in weights)
+
+
+def features(kind, number, x, weights):
+    """φ of rows in the units of the basis."""
     if kind == "linear":
         return x
     if kind == "log":

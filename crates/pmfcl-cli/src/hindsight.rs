@@ -87,17 +87,21 @@ impl Prefer {
 #[command(after_help = "Examples:
   pmfcl set sales.pmf --ridge 0.1
   pmfcl set sales.pmf --ridge auto
-  pmfcl set sales.pmf --coding reference")]
+  pmfcl set sales.pmf --coding reference
+  pmfcl set sales.pmf --basis chosen   (of a model learned with --basis auto: drop the other candidates)")]
 pub(crate) struct Set {
     /// The model file.
     model: PathBuf,
     /// (X/2)·‖θ‖² on the mean loss, intercept free; auto chooses it from the summaries, 0 is minimum norm.
-    #[arg(long, value_name = "X|auto", required_unless_present = "coding")]
+    #[arg(long, value_name = "X|auto", required_unless_present_any = ["coding", "basis"])]
     ridge: Option<Ridge>,
     /// What coefficients of categories are relative to: onehot (nothing), reference (the first category of the column) or sum
     /// (the mean of its categories). Predictions stay as they are.
     #[arg(long, value_name = "KIND")]
     coding: Option<Coding>,
+    /// Keep the candidate of `auto` that was chosen and drop the others for good.
+    #[arg(long, value_name = "chosen", value_parser = ["chosen"])]
+    basis: Option<String>,
 }
 
 impl Set {
@@ -110,6 +114,9 @@ impl Set {
             if let Some(ridge) = &self.ridge {
                 let standardize = model.learner.settings().standardize;
                 model.learner.set_ridge(ridge.clone(), standardize)?;
+            }
+            if self.basis.is_some() {
+                model.learner.keep_chosen()?;
             }
             Ok(())
         })

@@ -107,8 +107,9 @@ pub(crate) struct Creation {
     /// classes) or squared for classes. By default gaussian for text targets, squared for numbers.
     #[arg(long, value_name = "LOSS", value_parser = loss_spec)]
     loss: Option<String>,
-    /// linear, poly:2, spline:8, rbf:200, rff:1024, relu:2000, ntk:256; patches:2000 for images; log and
-    /// power:0.5 for columns of any size, exp for small ones. Options follow after commas: rff:1024,seed=7.
+    /// auto learns several bases and chooses from the summaries; linear, poly:2, spline:8, rbf:200, rff:1024, relu:2000,
+    /// ntk:256; patches:2000 for images; log and power:0.5 for columns of any size, exp for small ones. Options follow after
+    /// commas: rff:1024,seed=7.
     #[arg(long, value_name = "SPEC")]
     basis: Option<Basis>,
     /// (X/2)·‖θ‖² on the mean loss, intercept free; auto chooses it from the summaries, 0 is minimum norm.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::Args;
-use pmfcl::problem::Evaluation;
+use pmfcl::problem::{CandidateScore, Evaluation};
 use pmfcl::report::MissingReason;
 use pmfcl::{Learner, Preference, TaskReport};
 use pmfcl_file::{Access, Model, Store};
@@ -99,6 +99,7 @@ impl Show {
                 [samples, t.rank.to_string(), weight, loss, least, lost, bound]
             }
         };
+        out.push_str(&candidates(learner));
         let rows: Vec<_> = tasks.iter().map(cells).collect();
         // Names have the room that numbers leave: two blanks stand before each column.
         let taken: usize = (0..7)
@@ -122,6 +123,29 @@ impl Show {
         }
         out
     }
+}
+
+/// The candidates of a portfolio with their scores; nothing where there are none.
+fn candidates(learner: &Learner) -> String {
+    let found = learner.candidates().unwrap_or_default();
+    if found.is_empty() {
+        return String::new();
+    }
+    let mut table = Table::new("Candidates", &["columns of", "number", "GCV", ""]);
+    for candidate in found {
+        let mark = if candidate.chosen { "chosen" } else { "" };
+        table.row([
+            candidate.name.clone(),
+            candidate.columns.to_string(),
+            format!("{:.5}", candidate.score),
+            mark.to_owned(),
+        ]);
+    }
+    let note = "GCV: the share of the target's variance that is expected to stay unexplained in new rows; lower is better. \
+                All candidates are kept, and the choice may change with the next task; pmfcl set MODEL --basis chosen \
+                drops the others";
+    wrapped(note, 76).into_iter().for_each(|line| table.note(line));
+    table.text() + "\n"
 }
 
 /// The accumulator: what `auto` stands for, and what single precision may have cost.
@@ -330,6 +354,11 @@ pub(crate) fn document(model: &Model, tasks: &[TaskReport]) -> Value {
             document[format!("{name}_setting")] = setting;
         }
         document[name] = json!(value);
+    }
+    let candidates = learner.candidates().unwrap_or_default();
+    if !candidates.is_empty() {
+        let one = |c: &CandidateScore| json!({ "name": c.name, "columns": c.columns, "gcv": c.score, "chosen": c.chosen });
+        document["candidates"] = candidates.iter().map(one).collect();
     }
     if let Some(found) = learner.left_out() {
         document["left_out"] = Value::Object(entry(&found));

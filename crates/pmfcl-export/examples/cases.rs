@@ -14,8 +14,17 @@ use pmfcl_export::{Exported, Input, json, onnx, onnx_for, safetensors};
 use serde_json::{Value, json as object};
 
 /// Every basis, and what is special about some.
-const BASES: [&str; 26] = [
+const BASES: [&str; 35] = [
     "linear",
+    "auto:30",
+    "poly:2,scale=clip",
+    "poly:2,scale=quantile,linear=off",
+    "spline:6,scale=range",
+    "rbf:12,scale=range",
+    "rff:16,scale=range",
+    "rff:16,scale=quantile",
+    "relu:20,scale=range",
+    "ntk:7,scale=range",
     "poly:1",
     "poly:3",
     "poly:4,interactions=false",

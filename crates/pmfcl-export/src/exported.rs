@@ -1,5 +1,7 @@
 //! What goes out: a model, and the names of its inputs and outputs.
 
+use std::borrow::Cow;
+
 use pmfcl::loss::Link;
 use pmfcl::problem::{ClassRule, Response};
 use pmfcl::{Design, Learner, learner::Parameters};
@@ -46,7 +48,7 @@ pub struct Exported<'a> {
     /// Its inputs, in order.
     pub inputs: &'a [Input],
     /// From inputs to columns.
-    pub design: &'a Design,
+    pub design: Cow<'a, Design>,
     /// The parameters, the classes, and how both become predictions.
     pub parameters: Parameters,
     /// Names of the values that are predicted; a model of classes has none.
@@ -67,9 +69,9 @@ impl<'a> Exported<'a> {
         learner: &'a Learner,
         targets: &'a [String],
     ) -> Result<Self, ExportError> {
-        let parameters = learner.parameters()?;
+        let (design, parameters) = learner.deployed()?;
+        let design = Cow::Owned(design);
         let targets = if parameters.classes.is_empty() { targets } else { &[] };
-        let design = learner.design().ok_or(pmfcl::Error::NotLearned)?;
         let loss = learner.problem().to_string();
         let means =
             if design.fills().is_empty() { Vec::new() } else { learner.input_means()? };

@@ -50,8 +50,8 @@ pub fn json(exported: &Exported<'_>) -> Result<String, ExportError> {
         let cells = cells(tensor);
         // One column of θ stands by itself.
         object = match cells.as_slice() {
-            [one] => object.with_text(tensor.name, one),
-            several => object.with_text(tensor.name, &list(several)),
+            [one] => object.with_text(&tensor.name, one),
+            several => object.with_text(&tensor.name, &list(several)),
         };
     }
     let mut map = Object::default();
@@ -76,7 +76,13 @@ pub(crate) fn inputs(inputs: &[Input]) -> String {
 /// The entries along the first dimension, each as JSON.
 fn cells(tensor: &Tensor) -> Vec<String> {
     match &tensor.cells {
-        Cells::Whole(cells) => cells.iter().map(ToString::to_string).collect(),
+        Cells::Whole(cells) => match tensor.shape[..] {
+            [_, width] => {
+                let row = |row: &[i64]| list(row.iter().map(ToString::to_string));
+                cells.chunks_exact(width).map(row).collect()
+            }
+            _ => cells.iter().map(ToString::to_string).collect(),
+        },
         Cells::Floats(cells) => match tensor.shape[..] {
             [_, width] => {
                 cells.chunks_exact(width).map(|row| Value::from(row).to_string()).collect()

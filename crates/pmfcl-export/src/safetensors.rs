@@ -41,7 +41,7 @@ pub fn safetensors(exported: &Exported<'_>) -> Result<Vec<u8>, ExportError> {
             .with("dtype", kind)
             .with("shape", tensor.shape)
             .with("data_offsets", vec![from, data.len()]);
-        header = header.with_text(tensor.name, &entry.text());
+        header = header.with_text(&tensor.name, &entry.text());
     }
     let mut header = header.text().into_bytes();
     header.resize(header.len().next_multiple_of(8), b' ');

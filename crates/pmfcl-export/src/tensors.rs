@@ -10,12 +10,15 @@
 //! | `basis.weights` | inputs × units | random bases: W |
 //! | `basis.phase`, `basis.bias`, `basis.outer` | units | `rff`, `relu`, `ntk` |
 //! | `basis.length`, `basis.norms` | 1, units | `rbf`: ℓ and ‖c‖² of the centres, the columns of W |
+//! | `basis.mean`, `basis.deviation` | inputs | bases behind a frozen map: μ and σ of each input |
+//! | `basis.knots`, `basis.ranks` | inputs × 64 | the same with `scale=quantile`: knots, and the value at each |
+//! | `basis.groups` | groups × 2 | the same: for every group of columns 0 for inputs, 1 for features of `clip`, 2 for those of `quantile`, and how many of their first columns are left out; the numbers of group g stand under `basis.g.…` |
 //! | `basis.windows` | 5 | `patches`: height, width, size, step, grid; shift and spread are one number, W is pixels of a window × filters, `bias` has one number per filter |
 //!
 //! The formulas stand with [`pmfcl::Parts`].
 
 use pmfcl::Parts;
-use pmfcl::basis::Finish;
+use pmfcl::basis::{Finish, Group};
 
 use crate::Exported;
 
@@ -23,7 +26,7 @@ use crate::Exported;
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Tensor {
     /// Its name.
-    pub(crate) name: &'static str,
+    pub(crate) name: String,
     /// Length of every dimension.
     pub(crate) shape: Vec<usize>,
     /// Row after row.
@@ -40,12 +43,12 @@ pub(crate) enum Cells {
 }
 
 impl Tensor {
-    fn floats(name: &'static str, shape: &[usize], cells: &[f64]) -> Self {
-        Self { name, shape: shape.to_vec(), cells: Cells::Floats(cells.to_vec()) }
+    fn floats(name: &str, shape: &[usize], cells: &[f64]) -> Self {
+        Self { name: name.to_owned(), shape: shape.to_vec(), cells: Cells::Floats(cells.to_vec()) }
     }
 
-    fn whole(name: &'static str, cells: Vec<i64>) -> Self {
-        Self { name, shape: vec![cells.len()], cells: Cells::Whole(cells) }
+    fn whole(name: &str, cells: Vec<i64>) -> Self {
+        Self { name: name.to_owned(), shape: vec![cells.len()], cells: Cells::Whole(cells) }
     }
 }
 
@@ -60,7 +63,44 @@ pub(crate) fn parameters(exported: &Exported<'_>) -> Vec<Tensor> {
 
 /// The numbers of the basis.
 pub(crate) fn basis(exported: &Exported<'_>) -> Vec<Tensor> {
-    match exported.design.map().parts() {
+    of_parts(&exported.design.map().parts())
+}
+
+fn of_parts(parts: &Parts<'_>) -> Vec<Tensor> {
+    match parts {
+        Parts::Groups { frame, groups } => {
+            let d = frame.shift.len();
+            let mut tensors = vec![
+                Tensor::floats("basis.mean", &[d], &frame.shift),
+                Tensor::floats("basis.deviation", &[d], &frame.spread),
+            ];
+            if !frame.knots.is_empty() {
+                let count = frame.knots.len() / (2 * d);
+                let lists = |which: usize| -> Vec<f64> {
+                    frame.knots.chunks(count).skip(which).step_by(2).flatten().copied().collect()
+                };
+                tensors.push(Tensor::floats("basis.knots", &[d, count], &lists(0)));
+                tensors.push(Tensor::floats("basis.ranks", &[d, count], &lists(1)));
+            }
+            let code = |group: &Group<'_>| match group {
+                Group::Linear => [0, 0],
+                Group::Mapped { quantile, skip, .. } => [1 + i64::from(*quantile), *skip as i64],
+            };
+            let codes = groups.iter().flat_map(code).collect();
+            let mut table = Tensor::whole("basis.groups", codes);
+            table.shape = vec![groups.len(), 2];
+            tensors.push(table);
+            for (g, group) in groups.iter().enumerate() {
+                if let Group::Mapped { parts, .. } = group {
+                    for mut tensor in of_parts(parts) {
+                        let name = tensor.name.trim_start_matches("basis.").to_owned();
+                        tensor.name = format!("basis.{g}.{name}");
+                        tensors.push(tensor);
+                    }
+                }
+            }
+            tensors
+        }
         Parts::Identity | Parts::Pointwise(_) => Vec::new(),
         Parts::Monomials(monomials) => {
             let parent = |at: Option<usize>| at.map_or(-1, |at| at as i64);
@@ -101,8 +141,8 @@ pub(crate) fn basis(exported: &Exported<'_>) -> Vec<Tensor> {
             let (cells, filters) = (layout.size * layout.size, bias.len());
             let windows = [layout.height, layout.width, layout.size, layout.step, layout.grid];
             vec![
-                Tensor::floats("basis.shift", &[1], &[shift]),
-                Tensor::floats("basis.spread", &[1], &[spread]),
+                Tensor::floats("basis.shift", &[1], &[*shift]),
+                Tensor::floats("basis.spread", &[1], &[*spread]),
                 Tensor::floats("basis.weights", &[cells, filters], weights),
                 Tensor::floats("basis.bias", &[filters], bias),
                 Tensor::whole("basis.windows", windows.map(|n| n as i64).to_vec()),

@@ -1,5 +1,7 @@
 //! The same bytes every time, and refusals that say what is wrong.
 
+use std::borrow::Cow;
+
 use pmfcl::learner::Parameters;
 use pmfcl::loss::Link;
 use pmfcl::problem::{ClassRule, Response};
@@ -29,6 +31,7 @@ fn values<'a>(
 ) -> Exported<'a> {
     let response = Response::Values(Link::Identity);
     let parameters = Parameters { theta, classes: Vec::new(), response };
+    let design = Cow::Borrowed(design);
     Exported { name, loss: "squared".to_owned(), inputs, design, parameters, targets }
 }
 
@@ -90,7 +93,10 @@ fn every_basis(check: impl Fn(&str, &Exported<'_>)) {
         "log",
         "exp",
         "power:0.5",
+        "auto:30,only=linear+spline+ranks",
         "spline:5",
+        "spline:5,scale=range",
+        "rff:8,scale=range",
         "rbf:9",
         "rff:8",
         "relu:7",

@@ -3,7 +3,7 @@
 use std::fmt::Display;
 use std::str::FromStr;
 
-use pmfcl::{ClassList, MemoryKind, Preference, Problem, Settings, StoredPrecision};
+use pmfcl::{Basis, ClassList, MemoryKind, Preference, Problem, Settings, StoredPrecision};
 use serde_json::{Map, Value, json};
 
 /// Where a model comes from a loss of the user's own, what knows it by its name and parameters.
@@ -30,7 +30,7 @@ pub(crate) fn write(problem: &Problem, settings: &Settings) -> Value {
         "loss": problem.to_string(),
         "kind": if problem.predicts_classes() { "classification" } else { "regression" },
         "fixed_classes": problem.class_list().and_then(ClassList::names),
-        "basis": settings.basis.to_string(),
+        "basis": settings.basis.stored(),
         "intercept": settings.intercept,
         "ridge": settings.ridge.to_string(),
         "standardize": settings.standardize,
@@ -73,7 +73,8 @@ impl Stored {
     /// The settings that do not depend on the problem.
     pub(crate) fn settings(&self) -> Result<Settings, String> {
         Ok(Settings {
-            basis: self.named("basis")?,
+            basis: Basis::from_stored(self.text("basis")?)
+                .map_err(|error| format!("its setting `basis`: {error}"))?,
             intercept: self.boolean("intercept")?,
             clip: match self.0.get("clip") {
                 Some(value) => Some(value.as_f64().ok_or("the setting `clip` is no number")?),

@@ -5,7 +5,7 @@
 //!
 //! [`data`] reads a data set (Parquet), [`stream`] divides it into tasks, [`classifiers`] runs every classifier over
 //! every stream. [`images`] runs the methods of the field over streams of images, next to their published numbers; [`random_features`] is PMF-CL
-//! on thousands of random features there. [`contest`] holds all methods against each other over any table. [`reproduce`] is the
+//! on thousands of random features there. [`tables`] holds bases against gradient boosting. [`contest`] holds all methods against each other over any table. [`reproduce`] is the
 //! paper's own experiments.
 
 pub mod classifiers;
@@ -19,3 +19,4 @@ pub mod random_features;
 pub mod reproduce;
 pub mod scaling;
 pub mod stream;
+pub mod tables;

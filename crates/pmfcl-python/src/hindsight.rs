@@ -51,6 +51,11 @@ impl PyModel {
         self.change(py, |learner| learner.prefer_budgets(&budgets))
     }
 
+    fn keep_chosen(&mut self, py: Python<'_>) -> PyResult<()> {
+        self.change(py, Learner::keep_chosen)
+    }
+
+    /// Another ridge in hindsight.
     fn set_ridge(&mut self, py: Python<'_>, ridge: &str, standardize: bool) -> PyResult<()> {
         let ridge = parsed("ridge", ridge)?;
         self.change(py, |learner| learner.set_ridge(ridge, standardize))

@@ -241,6 +241,21 @@ impl PyModel {
         Ok(dict)
     }
 
+    /// The candidates of a portfolio, narrow ones first: name, columns, score, whether it was chosen. Empty for other bases.
+    fn candidates<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
+        let learner = self.learner();
+        let found = outside(py, || learner.candidates().map_err(raised))?;
+        let one = |candidate: &pmfcl::problem::CandidateScore| {
+            let dict = PyDict::new(py);
+            dict.set_item("name", &candidate.name)?;
+            dict.set_item("columns", candidate.columns)?;
+            dict.set_item("gcv", candidate.score)?;
+            dict.set_item("chosen", candidate.chosen)?;
+            Ok(dict)
+        };
+        found.iter().map(one).collect()
+    }
+
     /// How well rows were predicted by the model without them; `None` where nothing was measured.
     fn left_out<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
         let learner = self.learner();

@@ -51,6 +51,31 @@ pub(crate) fn figures(study: &Study<'_>) -> String {
     ));
     out.push_str(&tile(&Text(&basis).to_string(), "basis", &format!("{columns}, {}", loss(study))));
     out.push_str("</dl>\n");
+    out.push_str(&candidates(study));
+    out
+}
+
+/// The candidates of a portfolio with their scores; nothing where there are none.
+fn candidates(study: &Study<'_>) -> String {
+    let found = study.subject.learner.candidates().unwrap_or_default();
+    if found.is_empty() {
+        return String::new();
+    }
+    let mut out = String::from(
+        "<h3>Candidates</h3>\n<p>The basis is a portfolio; generalised cross-validation of the pooled summary chose what \
+         predicts. A score is the share of the target's variance that is expected to stay unexplained in new rows.</p>\n\
+         <table><thead><tr><th>columns of</th><th>number</th><th>GCV</th><th></th></tr></thead><tbody>\n",
+    );
+    for candidate in found {
+        let mark = if candidate.chosen { "chosen" } else { "" };
+        out.push_str(&format!(
+            "<tr><td>{}</td><td>{}</td><td>{:.5}</td><td>{mark}</td></tr>\n",
+            Text(&candidate.name),
+            candidate.columns,
+            candidate.score
+        ));
+    }
+    out.push_str("</tbody></table>\n");
     out
 }
 

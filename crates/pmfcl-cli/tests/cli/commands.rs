@@ -505,6 +505,8 @@ fn every_kind_of_model_has_all_views() {
         "--target weather --loss logistic --scheme sequential --curvature blend",
         "--target workingday --loss logistic --memory compact",
         "--target weather --basis rff:16",
+        "--target rentals --basis auto:60",
+        "--target weather --basis auto:60",
         "--target weather --memory compact",
     ]
     .iter()

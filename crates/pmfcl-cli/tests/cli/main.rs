@@ -1,5 +1,6 @@
 //! The program, run as users run it.
 
+mod basis;
 mod commands;
 mod crash;
 mod equality;

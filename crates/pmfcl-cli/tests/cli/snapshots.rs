@@ -211,9 +211,9 @@ fn help_of_learn() {
               numbers
 
           --basis <SPEC>
-              linear, poly:2, spline:8, rbf:200, rff:1024, relu:2000, ntk:256; patches:2000 for images;
-              log and power:0.5 for columns of any size, exp for small ones. Options follow after
-              commas: rff:1024,seed=7
+              auto learns several bases and chooses from the summaries; linear, poly:2, spline:8,
+              rbf:200, rff:1024, relu:2000, ntk:256; patches:2000 for images; log and power:0.5 for
+              columns of any size, exp for small ones. Options follow after commas: rff:1024,seed=7
 
           --ridge <X|auto>
               (X/2)·‖θ‖² on the mean loss, intercept free; auto chooses it from the summaries, 0 is
@@ -589,7 +589,7 @@ fn help_of_set() {
     assert_snapshot!(help("set"), @r"
     Change a setting of a model, without its data
 
-    Usage: pmfcl set [OPTIONS] --ridge <X|auto> <MODEL>
+    Usage: pmfcl set [OPTIONS] <MODEL>
 
     Arguments:
       <MODEL>  The model file
@@ -598,6 +598,8 @@ fn help_of_set() {
           --json            Print one JSON document on stdout instead of tables
           --ridge <X|auto>  (X/2)·‖θ‖² on the mean loss, intercept free; auto chooses it from the
                             summaries, 0 is minimum norm
+          --basis <chosen>  Keep the candidate of `auto` that was chosen and drop the others for good
+                            [possible values: chosen]
       -q, --quiet           Print errors only
       -v, --verbose         Print more about what is done
       -h, --help            Print help
@@ -605,6 +607,7 @@ fn help_of_set() {
     Examples:
       pmfcl set sales.pmf --ridge 0.1
       pmfcl set sales.pmf --ridge auto
+      pmfcl set sales.pmf --basis chosen   (of a model learned with --basis auto: drop the other candidates)
     ");
 }
 

@@ -3,7 +3,7 @@
 use std::f64::consts::FRAC_PI_2;
 
 use pmfcl::Parts;
-use pmfcl::basis::{Finish, Layout, Monomial, Pointwise};
+use pmfcl::basis::{Finish, Frame, Group, Layout, Monomial, Pointwise};
 
 use super::columns::{join, pick, product};
 use super::graph::Graph;
@@ -37,10 +37,106 @@ pub(super) fn basis(graph: &mut Graph, x: &str, parts: &Parts<'_>) -> String {
             let z = product(graph, &x, &weights, d);
             random(graph, &x, &z, (d, units), finish)
         }
+        Parts::Groups { frame, groups } => {
+            let columns: Vec<String> = groups.iter().map(|g| group(graph, x, frame, g)).collect();
+            let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
+            join(graph, &columns)
+        }
         Parts::Patches { layout, shift, spread, weights, bias } => {
             patches(graph, x, layout, (*shift, *spread), weights, bias)
         }
     }
+}
+
+/// A group of columns behind a frozen map.
+fn group(graph: &mut Graph, x: &str, frame: &Frame, group: &Group<'_>) -> String {
+    let d = frame.shift.len();
+    let mean = graph.numbers("mean", &[d], &frame.shift);
+    let deviation = graph.numbers("deviation", &[d], &frame.spread);
+    let units = |graph: &mut Graph| {
+        let moved = graph.node("Sub", &[x, &mean], &[]);
+        let z = graph.node("Div", &[&moved, &deviation], &[]);
+        let most = graph.number("farthest", 1e100);
+        let least = graph.number("farthest_below", -1e100);
+        let z = graph.node("Min", &[&z, &most], &[]);
+        graph.node("Max", &[&z, &least], &[])
+    };
+    match group {
+        Group::Linear => {
+            let z = units(graph);
+            let (edge, zero) = (graph.number("edge", Frame::LINEAR), graph.number("zero", 0.0));
+            let size = graph.node("Abs", &[&z], &[]);
+            let beyond = graph.node("Sub", &[&size, &edge], &[]);
+            let beyond = graph.node("Max", &[&beyond, &zero], &[]);
+            let far = log_of_one_plus(graph, &beyond);
+            let far = graph.node("Add", &[&edge, &far], &[]);
+            let far = graph.node("Mul", &[&deviation, &far], &[]);
+            let far = odd(graph, &z, &far);
+            let far = graph.node("Add", &[&mean, &far], &[]);
+            let near = graph.node("LessOrEqual", &[&size, &edge], &[]);
+            graph.node("Where", &[&near, x, &far], &[])
+        }
+        Group::Mapped { quantile, skip, parts } => {
+            let mapped = if *quantile {
+                ranks(graph, x, frame)
+            } else {
+                let z = units(graph);
+                let (reach, one) = (graph.number("reach", Frame::REACH), graph.number("one", 1.0));
+                let far = graph.node("Div", &[&z, &reach], &[]);
+                let square = graph.node("Mul", &[&far, &far], &[]);
+                let sum = graph.node("Add", &[&one, &square], &[]);
+                let root = graph.node("Sqrt", &[&sum], &[]);
+                graph.node("Div", &[&z, &root], &[])
+            };
+            let columns = basis(graph, &mapped, parts);
+            if *skip == 0 {
+                return columns;
+            }
+            let width = width_of(parts, d);
+            let kept: Vec<usize> = (*skip..width).collect();
+            pick(graph, &columns, &kept, width)
+        }
+    }
+}
+
+/// Columns of a map of which some are left out: monomials alone.
+fn width_of(parts: &Parts<'_>, d: usize) -> usize {
+    match parts {
+        Parts::Monomials(monomials) => monomials.len(),
+        _ => d,
+    }
+}
+
+/// The value at x, linear between knots: the first one and, for each interval, as much of its rise as lies below x.
+fn ranks(graph: &mut Graph, x: &str, frame: &Frame) -> String {
+    let d = frame.shift.len();
+    let count = frame.knots.len() / (2 * d);
+    let (mut from, mut width, mut rise, mut first) = (vec![], vec![], vec![], vec![]);
+    for input in frame.knots.chunks_exact(2 * count) {
+        let (knots, values) = input.split_at(count);
+        first.push(values[0]);
+        for i in 0..count - 1 {
+            let gap = knots[i + 1] - knots[i];
+            from.push(knots[i]);
+            width.push(if gap > 0.0 { gap } else { 1.0 });
+            rise.push(values[i + 1] - values[i]);
+        }
+    }
+    let shape = [1, d, count - 1];
+    let from = graph.numbers("knots", &shape, &from);
+    let width = graph.numbers("gaps", &shape, &width);
+    let rise = graph.numbers("rises", &shape, &rise);
+    let first = graph.numbers("lowest", &[d], &first);
+    let (zero, one) = (graph.number("zero", 0.0), graph.number("one", 1.0));
+    let axis = graph.wholes("axis", &[2]);
+    let x = graph.node("Unsqueeze", &[x, &axis], &[]);
+    let share = graph.node("Sub", &[&x, &from], &[]);
+    let share = graph.node("Div", &[&share, &width], &[]);
+    let share = graph.node("Max", &[&share, &zero], &[]);
+    let share = graph.node("Min", &[&share, &one], &[]);
+    let rise = graph.node("Mul", &[&share, &rise], &[]);
+    let sum = graph.node("ReduceSum", &[&rise, &axis], &[("keepdims", 0)]);
+    graph.node("Add", &[&sum, &first], &[])
 }
 
 /// The sign of x times a value.

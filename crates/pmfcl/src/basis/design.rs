@@ -1,8 +1,9 @@
 //! From input row to design row.
 
-use super::{Basis, BasisError, Map};
+use super::{Basis, BasisError, Candidate, Map};
 use crate::error::{Error, Result};
 use crate::rows::Rows;
+use crate::theta::Theta;
 
 /// An input whose gaps are filled with its mean over all rows learned.
 ///
@@ -136,6 +137,40 @@ impl Design {
     /// The basis map.
     pub fn map(&self) -> &Map {
         &self.map
+    }
+
+    /// The same design in which the columns outside a candidate are 0 and not computed.
+    pub(crate) fn masked(&self, candidate: &Candidate) -> Self {
+        Self { map: self.map.masked(candidate), ..self.clone() }
+    }
+
+    /// The same design in which groups of columns that count for nothing are 0 and not computed.
+    pub(crate) fn without_unused(&self, theta: &Theta) -> Option<Self> {
+        let first = usize::from(self.intercept);
+        let counts =
+            |j: usize| (0..theta.targets()).any(|k| theta.column(k)[first + j].abs() > 0.0);
+        Some(Self { map: self.map.without_unused(counts)?, ..self.clone() })
+    }
+
+    /// The design that has the columns of a candidate alone.
+    ///
+    /// # Errors
+    /// When the candidate is of another design.
+    pub(crate) fn restricted(&self, candidate: &Candidate) -> Result<Self> {
+        Ok(Self { map: self.map.restricted(candidate)?, ..self.clone() })
+    }
+
+    /// The columns of a candidate, the intercept included.
+    pub(crate) fn columns_of(&self, candidate: &Candidate) -> Vec<usize> {
+        let first = usize::from(self.intercept);
+        (0..first).chain(candidate.columns.iter().map(|j| j + first)).collect()
+    }
+
+    /// The columns that are computed, the intercept included; `None` where all are.
+    pub(crate) fn computed_columns(&self) -> Option<Vec<usize>> {
+        let first = usize::from(self.intercept);
+        let columns = self.map.computed_columns()?;
+        Some((0..first).chain(columns.into_iter().map(|j| j + first)).collect())
     }
 
     /// Whether `wider` is this design with inputs added at the end; only the linear basis can grow.

@@ -11,6 +11,7 @@
 //! | spec | columns | φ |
 //! | --- | --- | --- |
 //! | `linear` | d | x |
+//! | `auto` | d + 500 + 12·d | a portfolio: inputs, splines, products, random features; the pool decides which predict |
 //! | `poly:q` | C(d+q, q) − 1 | monomials of degree 1 to q (`interactions=false`: pure powers, d·q) |
 //! | `log` | d | sign(x)·log(1 + \|x\|), defined everywhere |
 //! | `exp` | d | eˣ |
@@ -23,6 +24,10 @@
 //! | `ntk:m` | m·d | x̃ ⊗ (w ⊙ 1[Vx̃ ≥ 0]): a two-layer network near its random start |
 //!
 //! The intercept is not part of a basis; the learner adds it.
+//!
+//! `spline`, `rbf`, `rff`, `relu` and `ntk` see the inputs through a frozen map that far rows cannot leave (`scale=clip`,
+//! the default, or `scale=quantile`), and have the inputs as columns next to the features unless `linear=off`; `poly` does
+//! so where a scale is named.
 //!
 //! A [`Basis`] is what was asked for; [`Basis::fix`] settles what the spec leaves open (ranges,
 //! centres, units) from the first rows seen, and the [`Map`] that comes out never changes again:
@@ -40,9 +45,11 @@
 //! # Ok::<(), pmfcl::basis::BasisError>(())
 //! ```
 
+mod blocks;
 mod design;
 mod draw;
 mod error;
+mod frame;
 #[cfg(test)]
 mod golden;
 mod parts;
@@ -55,15 +62,18 @@ mod spec;
 mod spline;
 mod units;
 
+pub use blocks::Candidate;
 pub use design::{Design, Fill};
 #[cfg(test)]
 pub(crate) use design::tests::MAPPED;
 pub use error::BasisError;
-pub use parts::{Monomial, Parts};
+pub use frame::Frame;
+pub use parts::{Group, Monomial, Parts};
 pub use patches::Layout;
 pub use pointwise::Pointwise;
 pub use random::Finish;
 
+use blocks::Blocks;
 use patches::Patches;
 use polynomial::Polynomial;
 use random::Random;
@@ -98,6 +108,8 @@ impl Basis {
     /// `&[]` for the rows.
     pub fn needs_rows(&self) -> bool {
         match &self.0 {
+            Kind::Auto { .. } => true,
+            kind if kind.frame().is_some() => true,
             Kind::Linear | Kind::Polynomial { .. } | Kind::Log | Kind::Exp | Kind::Power { .. } => {
                 false
             }
@@ -131,6 +143,7 @@ impl Basis {
                 return Err(BasisError::NoRows { basis: self.to_string() });
             }
             match &self.0 {
+                kind if self.has_frame() => blocks::learn(kind, rows, d)?,
                 Kind::Spline { .. } => spline::learn(rows, d)?,
                 Kind::Patches { .. } => patches::learn(rows, d)?,
                 kind => units::learn(kind, rows, d)?,
@@ -139,6 +152,16 @@ impl Basis {
             self.given(d)
         };
         Map::thaw(self, d, &frozen)
+    }
+
+    /// Whether a frozen map stands in front of the features.
+    fn has_frame(&self) -> bool {
+        matches!(self.0, Kind::Auto { .. }) || self.0.frame().is_some()
+    }
+
+    /// Whether this is a portfolio, of which the pool chooses what predicts.
+    pub fn is_portfolio(&self) -> bool {
+        matches!(self.0, Kind::Auto { .. })
     }
 
     /// The frozen numbers of a basis that learns nothing.
@@ -159,15 +182,23 @@ impl Basis {
             | Kind::Rff { count, .. }
             | Kind::Relu { count, .. }
             | Kind::Ntk { count, .. } => d.saturating_mul(*count),
+            Kind::Auto { width, only, .. } => {
+                let groups = blocks::portfolio(d, *width, only);
+                d.saturating_mul(groups.iter().map(|(_, columns)| columns).sum())
+            }
             _ => 0,
         }
     }
 
     /// Number of columns on `d` inputs, if not far too many.
     pub fn columns(&self, d: usize) -> Option<usize> {
-        match &self.0 {
+        let features = match &self.0 {
+            Kind::Auto { width, only, .. } => {
+                let groups = blocks::portfolio(d, *width, only);
+                groups.iter().try_fold(0_usize, |sum, (_, columns)| sum.checked_add(*columns))
+            }
             Kind::Linear | Kind::Log | Kind::Exp | Kind::Power { .. } => Some(d),
-            Kind::Polynomial { degree, interactions: true } => polynomial::width(d, *degree),
+            Kind::Polynomial { degree, interactions: true, .. } => polynomial::width(d, *degree),
             Kind::Polynomial { degree: count, .. }
             | Kind::Spline { count, .. }
             | Kind::Ntk { count, .. } => d.checked_mul(*count),
@@ -175,6 +206,12 @@ impl Basis {
             | Kind::Rff { count, .. }
             | Kind::Relu { count, .. }
             | Kind::Patches { count, .. } => Some(*count),
+        };
+        match &self.0 {
+            // The inputs are among the monomials already.
+            Kind::Polynomial { .. } => features,
+            kind if kind.frame().is_some_and(|(_, linear)| linear) => features?.checked_add(d),
+            _ => features,
         }
     }
 
@@ -189,6 +226,12 @@ impl Basis {
             return too_large("columns", MAX_COLUMNS);
         }
         match &self.0 {
+            Kind::Auto { .. } if self.weights(d) > random::MAX_WEIGHTS => {
+                too_large("weights", random::MAX_WEIGHTS)
+            }
+            Kind::Auto { .. } if self.columns(d) == Some(0) => {
+                too_large("inputs for the groups it names; leave out `only`", d)
+            }
             Kind::Rbf { count, .. } | Kind::Rff { count, .. } | Kind::Relu { count, .. }
                 if d.checked_mul(*count).is_none_or(|numbers| numbers > random::MAX_WEIGHTS) =>
             {
@@ -225,6 +268,7 @@ enum Rule {
     Spline(Spline),
     Random(Random),
     Patches(Patches),
+    Blocks(Blocks),
 }
 
 impl Map {
@@ -242,6 +286,9 @@ impl Map {
         }
         let width = basis.columns(d).expect("the size was checked");
         let rule = match &basis.0 {
+            kind if basis.has_frame() => {
+                Rule::Blocks(Blocks::build(kind, d, frozen).map_err(wrong)?)
+            }
             kind @ (Kind::Rbf { .. } | Kind::Rff { .. } | Kind::Relu { .. } | Kind::Ntk { .. }) => {
                 Rule::Random(Random::build(kind, d, frozen).map_err(wrong)?)
             }
@@ -258,7 +305,9 @@ impl Map {
             Kind::Log => Rule::Pointwise(Pointwise::Log),
             Kind::Exp => Rule::Pointwise(Pointwise::Exp),
             Kind::Power { exponent } => Rule::Pointwise(Pointwise::Power(*exponent)),
-            Kind::Polynomial { degree, interactions } => {
+            // A frame was handled above.
+            Kind::Auto { .. } => return Err(wrong("there should be some")),
+            Kind::Polynomial { degree, interactions, .. } => {
                 Rule::Polynomial(Polynomial::build(d, *degree, *interactions))
             }
         };
@@ -306,6 +355,10 @@ impl Map {
             Rule::Patches(patches) => {
                 patches.apply(rows, out, stride, |i, row| self.check_row(rows, i, row))
             }
+            Rule::Blocks(blocks) => {
+                blocks.apply(rows, out, stride)?;
+                (0..k).try_for_each(|i| self.check_row(rows, i, &out[i * stride..][..m]))
+            }
             rule => {
                 for (i, x) in rows.chunks_exact(d).enumerate() {
                     let row = &mut out[i * stride..][..m];
@@ -314,7 +367,7 @@ impl Map {
                         Rule::Polynomial(polynomial) => polynomial.row(x, row),
                         Rule::Spline(spline) => spline.row(x, row),
                         // The inputs are finite: nothing is left to check.
-                        Rule::Identity | Rule::Random(_) | Rule::Patches(_) => {
+                        Rule::Identity | Rule::Random(_) | Rule::Patches(_) | Rule::Blocks(_) => {
                             row.copy_from_slice(x);
                             continue;
                         }
@@ -361,6 +414,7 @@ impl Map {
             Rule::Spline(spline) => spline.names(&x),
             Rule::Random(random) => random.names(&x),
             Rule::Patches(patches) => patches.names(),
+            Rule::Blocks(blocks) => blocks.names(&x, self.basis.is_portfolio()),
         }
     }
 
@@ -373,6 +427,7 @@ impl Map {
     pub fn origin(&self) -> Option<&[f64]> {
         match &self.rule {
             Rule::Random(random) => random.origin(),
+            Rule::Blocks(blocks) => blocks.origin(),
             _ => None,
         }
     }
@@ -388,12 +443,88 @@ impl Map {
             Rule::Spline(spline) => spline.parts(),
             Rule::Random(random) => random.parts(),
             Rule::Patches(patches) => patches.parts(),
+            Rule::Blocks(blocks) => blocks.parts(),
         }
     }
 
     /// What was learned from the first rows, as plain numbers to store with the spec.
     pub fn frozen(&self) -> Vec<f64> {
         self.frozen.clone()
+    }
+
+    /// What the pool chooses from, narrow ones first; empty where there is nothing to choose.
+    pub fn candidates(&self) -> Vec<Candidate> {
+        match &self.rule {
+            // Groups that were named are those that predict.
+            Rule::Blocks(blocks)
+                if matches!(&self.basis.0, Kind::Auto { only, .. } if only.is_empty()) =>
+            {
+                blocks.candidates()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// The same columns, those outside a candidate being 0 and not computed.
+    #[must_use]
+    pub(crate) fn masked(&self, candidate: &Candidate) -> Self {
+        match &self.rule {
+            Rule::Blocks(blocks) => {
+                Self { rule: Rule::Blocks(blocks.masked(candidate)), ..self.clone() }
+            }
+            _ => self.clone(),
+        }
+    }
+
+    /// The same columns, groups of which none counts being 0 and not computed; `None` where all are needed.
+    pub(crate) fn without_unused(&self, counts: impl Fn(usize) -> bool) -> Option<Self> {
+        let Rule::Blocks(blocks) = &self.rule else { return None };
+        let rule = Rule::Blocks(blocks.without_unused(counts)?);
+        Some(Self { rule, ..self.clone() })
+    }
+
+    /// The columns that are computed; `None` where all are.
+    pub(crate) fn computed_columns(&self) -> Option<Vec<usize>> {
+        match &self.rule {
+            Rule::Blocks(blocks) => blocks.computed_columns(),
+            _ => None,
+        }
+    }
+
+    /// The map that has the columns of a candidate alone, in the same order.
+    ///
+    /// # Errors
+    /// When the candidate is of another map.
+    pub(crate) fn restricted(&self, candidate: &Candidate) -> Result<Self, BasisError> {
+        match candidate.basis(&self.basis.0) {
+            Some(basis) => Self::thaw(&basis, self.inputs, &self.frozen),
+            None => Ok(self.clone()),
+        }
+    }
+
+    /// Whether the first columns are the inputs.
+    pub(crate) fn begins_with_inputs(&self) -> bool {
+        match &self.rule {
+            Rule::Identity => true,
+            Rule::Blocks(blocks) => blocks.begins_with_inputs(),
+            _ => false,
+        }
+    }
+
+    /// Mean and deviation of each input in the rows that fixed the map, where it has a frozen map.
+    pub(crate) fn frame(&self) -> Option<&Frame> {
+        match &self.rule {
+            Rule::Blocks(blocks) => Some(blocks.frame()),
+            _ => None,
+        }
+    }
+
+    /// The same for inputs that a frozen map bounds: cosines are then computed many at a time.
+    fn bounded(mut self) -> Self {
+        if let Rule::Random(random) = &mut self.rule {
+            random.bound();
+        }
+        self
     }
 
     /// Row `i` of the result must be finite; if not, one input of row `i` is to blame.
@@ -409,6 +540,7 @@ impl Map {
             Rule::Spline(spline) => spline.responsible_input(feature),
             Rule::Random(random) => random.responsible_input(x),
             Rule::Patches(patches) => patches.responsible_input(x),
+            Rule::Blocks(blocks) => blocks.responsible_input(x),
         };
         let (basis, value) = (self.basis.to_string(), x[column]);
         // |x| < tiny with a negative exponent overflows too, but only 0 has no value at all.

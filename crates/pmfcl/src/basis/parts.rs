@@ -16,6 +16,7 @@
 //! # Ok::<(), pmfcl::basis::BasisError>(())
 //! ```
 
+use super::frame::Frame;
 use super::patches::Layout;
 use super::pointwise::Pointwise;
 use super::random::Finish;
@@ -56,6 +57,13 @@ pub enum Parts<'a> {
         /// What becomes of Z.
         finish: &'a Finish,
     },
+    /// Groups of columns next to each other, behind one frozen map.
+    Groups {
+        /// μ and σ of each input, and knots where a group wants ranks.
+        frame: &'a Frame,
+        /// The groups in the order of their columns.
+        groups: Vec<Group<'a>>,
+    },
     /// Column r·filters + f is the mean of max(0, x̃W + bias) of filter f over the windows of region r, x̃ being
     /// the pixels of a window, (x − shift)/spread.
     Patches {
@@ -69,6 +77,24 @@ pub enum Parts<'a> {
         weights: &'a [f64],
         /// One for each filter.
         bias: &'a [f64],
+    },
+}
+
+/// A group of the columns behind a frozen map; with z = (x − μ)/σ for every input:
+#[derive(Debug, Clone, PartialEq)]
+#[doc(hidden)] // for export
+pub enum Group<'a> {
+    /// Column j is input j as long as |z| ≤ 16, and from there on μ ± σ(16 + log(1 + |z| − 16)).
+    Linear,
+    /// A map of the inputs in other units: z/√(1 + (z/3)²), or by `quantile` the value at the input, linear between the knots
+    /// of the frame and constant beyond them.
+    Mapped {
+        /// Whether units are ranks.
+        quantile: bool,
+        /// So many first columns of the map are left out.
+        skip: usize,
+        /// The map.
+        parts: Parts<'a>,
     },
 }
 
@@ -128,6 +154,41 @@ mod tests {
                     (0..*count).map(|i| at(i).map_or(0.0, |k| four[k])).collect()
                 };
                 x.iter().zip(*ranges).flat_map(spline).collect()
+            }
+            Parts::Groups { frame, groups } => {
+                let z = |j: usize| (x[j] - frame.shift[j]) / frame.spread[j];
+                let one = |group: &Group<'_>| match group {
+                    Group::Linear => {
+                        let bounded = |j: usize| {
+                            let far = (z(j).abs() - 16.0).max(0.0).ln_1p();
+                            let edge =
+                                frame.shift[j] + frame.spread[j] * (16.0 + far) * z(j).signum();
+                            if z(j).abs() <= 16.0 { x[j] } else { edge }
+                        };
+                        (0..x.len()).map(bounded).collect()
+                    }
+                    Group::Mapped { quantile, skip, parts } => {
+                        let rank = |j: usize| {
+                            let (knots, values) = frame.knots[128 * j..][..128].split_at(64);
+                            let step = |i: usize| {
+                                let width = knots[i + 1] - knots[i];
+                                let share = if width > 0.0 {
+                                    ((x[j] - knots[i]) / width).clamp(0.0, 1.0)
+                                } else {
+                                    0.0
+                                };
+                                share * (values[i + 1] - values[i])
+                            };
+                            values[0] + (0..63).map(step).sum::<f64>()
+                        };
+                        let soft = |j: usize| z(j) / (1.0 + (z(j) / 3.0).powi(2)).sqrt();
+                        let mapped: Vec<f64> = (0..x.len())
+                            .map(|j| if *quantile { rank(j) } else { soft(j) })
+                            .collect();
+                        phi(parts, &mapped).split_off(*skip)
+                    }
+                };
+                groups.iter().flat_map(one).collect()
             }
             Parts::Random { shift, spread, weights, finish } => {
                 let x: Vec<f64> = (0..x.len()).map(|j| (x[j] - shift[j]) / spread[j]).collect();
@@ -190,10 +251,22 @@ mod tests {
             "spline:3",
             "spline:7",
             "spline:5,lo=-0.5,hi=1",
+            "spline:7,scale=range",
+            "spline:5,scale=quantile,linear=off",
+            "poly:3,scale=clip",
+            "poly:2,scale=quantile,linear=off",
             "rbf:9",
+            "rbf:9,scale=range",
             "rff:11",
+            "rff:11,scale=range",
+            "rff:11,scale=quantile",
             "relu:8",
+            "relu:8,scale=range",
             "ntk:5",
+            "ntk:5,linear=off",
+            "ntk:5,scale=range",
+            "auto",
+            "auto:40,only=linear+spline+ranks",
             "patches:4,size=1,step=1,grid=1,shape=1x3",
             "patches:2,size=1,step=2,grid=1,shape=3x1,scale=none",
         ];
@@ -201,7 +274,7 @@ mod tests {
             let map = spec.parse::<Basis>().unwrap().fix(&ROWS, 3).unwrap();
             let mut expected = vec![0.0; map.width()];
             // Rows of the first task, and one beyond their range on both sides.
-            for row in ROWS.chunks(3).chain([&[4.0, -5.0, 0.5][..]]) {
+            for row in ROWS.chunks(3).chain([&[4.0, -5.0, 0.5][..], &[400.0, -5e3, 0.5]]) {
                 map.apply(row, &mut expected, map.width(), 0).unwrap();
                 let found = phi(&map.parts(), row);
                 assert_eq!(found.len(), map.width(), "{spec}");

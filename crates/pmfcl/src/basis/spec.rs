@@ -3,13 +3,21 @@
 //! | spec | options |
 //! | --- | --- |
 //! | `linear`, `log`, `exp` | |
-//! | `poly:2` | `interactions=false` |
+//! | `poly:2` | `interactions=false`, `scale=`, `linear=` |
 //! | `power:0.5` | |
-//! | `spline:8` | `lo=0,hi=1` (together) |
-//! | `rbf:200` | `length=`, `scale=range\|none`, `seed=` |
-//! | `rff:1024` | `gamma=`, `scale=range\|none`, `seed=` |
-//! | `relu:2000`, `ntk:256` | `scale=range\|none`, `seed=` |
+//! | `spline:8` | `lo=0,hi=1` (together), or `scale=`, `linear=` |
+//! | `rbf:200` | `length=`, `scale=`, `linear=`, `seed=` |
+//! | `rff:1024` | `gamma=`, `scale=`, `linear=`, `seed=` |
+//! | `relu:2000`, `ntk:256` | `scale=`, `linear=`, `seed=` |
 //! | `patches:2000` | `size=9`, `step=2`, `grid=4`, `shape=28x28`, `scale=range\|none`, `seed=` |
+//! | `auto`, `auto:800` | `only=linear+spline`, `seed=` |
+//!
+//! `scale` is one of `clip`, `quantile`, `range`, `none` (see [`Scale`]); `linear=on` keeps the inputs as columns next
+//! to the features, which is the default under `clip` and `quantile`.
+//!
+//! **Two readings.** Models made before there was a frozen map wrote `rff:1024` for what is now `rff:1024,scale=range`.
+//! Files and agreements therefore hold [`Basis::stored`], where a scale that is not written is that of then; people
+//! write and read [`Display`], where it is `clip`.
 //!
 //! Letters may be of either case and blanks around the pieces are ignored; [`Display`] writes the
 //! canonical form, with every option that is not its default.
@@ -21,28 +29,66 @@ use super::patches::Windows;
 use super::{Basis, BasisError, MAX_COLUMNS};
 
 /// Names of the bases, in the order of the documentation.
-pub(super) const NAMES: &[&str] =
-    &["linear", "poly", "log", "exp", "power", "spline", "rbf", "rff", "relu", "ntk", "patches"];
+pub(super) const NAMES: &[&str] = &[
+    "linear", "auto", "poly", "log", "exp", "power", "spline", "rbf", "rff", "relu", "ntk",
+    "patches",
+];
 
 /// What a spec says. Numbers have been checked: counts at least 1, the rest finite.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Kind {
     Linear,
-    Polynomial { degree: usize, interactions: bool },
+    Auto { width: Option<usize>, only: Vec<Piece>, seed: u64 },
+    Polynomial { degree: usize, interactions: bool, scale: Scale, linear: bool },
     Log,
     Exp,
     Power { exponent: f64 },
-    Spline { count: usize, range: Option<(f64, f64)> },
-    Rbf { count: usize, length: Option<f64>, scale: Scale, seed: u64 },
-    Rff { count: usize, gamma: Option<f64>, scale: Scale, seed: u64 },
-    Relu { count: usize, scale: Scale, seed: u64 },
-    Ntk { count: usize, scale: Scale, seed: u64 },
+    Spline { count: usize, range: Option<(f64, f64)>, scale: Scale, linear: bool },
+    Rbf { count: usize, length: Option<f64>, scale: Scale, linear: bool, seed: u64 },
+    Rff { count: usize, gamma: Option<f64>, scale: Scale, linear: bool, seed: u64 },
+    Relu { count: usize, scale: Scale, linear: bool, seed: u64 },
+    Ntk { count: usize, scale: Scale, linear: bool, seed: u64 },
     Patches { count: usize, windows: Windows, scale: Scale, seed: u64 },
 }
 
-/// The units in which a random basis sees its inputs.
+impl Kind {
+    /// The frozen map in front of the features, and whether the inputs stay as columns next to them; none where the features
+    /// are made of the inputs as they come.
+    pub(super) fn frame(&self) -> Option<(Scale, bool)> {
+        match self {
+            Self::Polynomial { scale, linear, .. }
+            | Self::Spline { scale, linear, .. }
+            | Self::Rbf { scale, linear, .. }
+            | Self::Rff { scale, linear, .. }
+            | Self::Relu { scale, linear, .. }
+            | Self::Ntk { scale, linear, .. } => scale.is_frozen().then_some((*scale, *linear)),
+            _ => None,
+        }
+    }
+
+    /// The same features of inputs in the units of the frozen map.
+    pub(super) fn inside(&self) -> Self {
+        let mut inner = self.clone();
+        match &mut inner {
+            Self::Polynomial { scale, linear, .. }
+            | Self::Rbf { scale, linear, .. }
+            | Self::Rff { scale, linear, .. }
+            | Self::Relu { scale, linear, .. }
+            | Self::Ntk { scale, linear, .. } => (*scale, *linear) = (Scale::None, false),
+            Self::Spline { scale, linear, .. } => (*scale, *linear) = (Scale::Range, false),
+            _ => {}
+        }
+        inner
+    }
+}
+
+/// The units in which features see the inputs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Scale {
+    /// z/√(1 + (z/3)²) of z = (x − mean)/deviation, those of the first rows: far rows saturate at ±3.
+    Clip,
+    /// The share of the first rows below x, by knots, in units of its deviation: far rows saturate at ±√3.
+    Quantile,
     /// x̃ = (x − lo)/(hi − lo), the range being that of the first rows.
     Range,
     /// As they come.
@@ -50,9 +96,97 @@ pub(super) enum Scale {
 }
 
 impl Scale {
-    /// Who names a length or a γ speaks of the data's own units.
-    fn default_for(unit: Option<f64>) -> Self {
-        if unit.is_some() { Self::None } else { Self::Range }
+    /// Whether a frozen map stands in front of the features.
+    pub(super) fn is_frozen(self) -> bool {
+        matches!(self, Self::Clip | Self::Quantile)
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Clip => "clip",
+            Self::Quantile => "quantile",
+            Self::Range => "range",
+            Self::None => "none",
+        }
+    }
+}
+
+/// The scale of a spec that names none. Who names a length or a γ speaks of the data's own units.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reading {
+    /// Of people.
+    Present,
+    /// Of files and agreements.
+    Stored,
+}
+
+impl Reading {
+    fn scale(self, unit: Option<f64>) -> Scale {
+        match (unit, self) {
+            (Some(_), _) => Scale::None,
+            (None, Self::Present) => Scale::Clip,
+            (None, Self::Stored) => Scale::Range,
+        }
+    }
+}
+
+/// A group of columns of `auto`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Piece {
+    /// The inputs.
+    Linear,
+    /// Cubic splines of each input.
+    Spline,
+    /// Products of two inputs.
+    Products,
+    /// Random features that vary slowly.
+    Smooth,
+    /// Random features that vary fast.
+    Fine,
+    /// Random features of ranks.
+    Ranks,
+}
+
+impl Piece {
+    pub(super) const ALL: [Self; 6] =
+        [Self::Linear, Self::Spline, Self::Products, Self::Smooth, Self::Fine, Self::Ranks];
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Linear => "linear",
+            Self::Spline => "spline",
+            Self::Products => "products",
+            Self::Smooth => "smooth",
+            Self::Fine => "fine",
+            Self::Ranks => "ranks",
+        }
+    }
+
+    /// `linear+spline`, in the order of the columns.
+    pub(super) fn joined(pieces: &[Self]) -> String {
+        pieces.iter().map(|piece| piece.name()).collect::<Vec<_>>().join("+")
+    }
+
+    fn read(text: &str) -> Option<Vec<Self>> {
+        let one = |name: &str| Self::ALL.into_iter().find(|piece| piece.name() == name.trim());
+        let pieces: Option<Vec<Self>> = text.split('+').map(one).collect();
+        pieces.filter(|pieces| pieces.is_sorted_by(|a, b| a < b))
+    }
+}
+
+impl Basis {
+    /// The spec as files and agreements hold it: as [`Display`] writes it, except that `scale=range`, which was the only
+    /// choice once, is the one left out.
+    pub fn stored(&self) -> String {
+        Written { kind: &self.0, reading: Reading::Stored }.to_string()
+    }
+
+    /// Reads what [`Basis::stored`] wrote, now or in an earlier version.
+    ///
+    /// # Errors
+    /// As the reading of any spec.
+    pub fn from_stored(spec: &str) -> Result<Self, BasisError> {
+        read(spec, Reading::Stored)
     }
 }
 
@@ -64,31 +198,36 @@ impl FromStr for Basis {
     /// # Errors
     /// Names the piece that cannot be read and what may stand there.
     fn from_str(spec: &str) -> Result<Self, BasisError> {
-        let mut pieces = spec.split(',');
-        let head = pieces.next().unwrap_or_default();
-        let (name, number) = match head.split_once(':') {
-            Some((name, number)) => (name, Some(number.trim())),
-            None => (head, None),
-        };
-        let name = name.trim().to_ascii_lowercase();
-        let Some(&basis) = NAMES.iter().find(|known| **known == name) else {
-            return Err(BasisError::UnknownName { nearest: nearest(&name, NAMES), name });
-        };
-        let allowed: &[&str] = match basis {
-            "poly" => &["interactions"],
-            "spline" => &["lo", "hi"],
-            "rbf" => &["length", "scale", "seed"],
-            "rff" => &["gamma", "scale", "seed"],
-            "relu" | "ntk" => &["scale", "seed"],
-            "patches" => &["size", "step", "grid", "shape", "scale", "seed"],
-            _ => &[],
-        };
-        let mut given = Given { basis, head, number, options: Vec::new() };
-        for piece in pieces {
-            given.read(piece, allowed)?;
-        }
-        Ok(Self(given.kind()?))
+        read(spec, Reading::Present)
     }
+}
+
+fn read(spec: &str, reading: Reading) -> Result<Basis, BasisError> {
+    let mut pieces = spec.split(',');
+    let head = pieces.next().unwrap_or_default();
+    let (name, number) = match head.split_once(':') {
+        Some((name, number)) => (name, Some(number.trim())),
+        None => (head, None),
+    };
+    let name = name.trim().to_ascii_lowercase();
+    let Some(&basis) = NAMES.iter().find(|known| **known == name) else {
+        return Err(BasisError::UnknownName { nearest: nearest(&name, NAMES), name });
+    };
+    let allowed: &[&str] = match basis {
+        "auto" => &["only", "seed"],
+        "poly" => &["interactions", "scale", "linear"],
+        "spline" => &["lo", "hi", "scale", "linear"],
+        "rbf" => &["length", "scale", "linear", "seed"],
+        "rff" => &["gamma", "scale", "linear", "seed"],
+        "relu" | "ntk" => &["scale", "linear", "seed"],
+        "patches" => &["size", "step", "grid", "shape", "scale", "seed"],
+        _ => &[],
+    };
+    let mut given = Given { basis, head, number, reading, options: Vec::new() };
+    for piece in pieces {
+        given.read(piece, allowed)?;
+    }
+    Ok(Basis(given.kind()?))
 }
 
 /// A spec taken apart, before its numbers are read.
@@ -96,6 +235,7 @@ struct Given<'a> {
     basis: &'static str,
     head: &'a str,
     number: Option<&'a str>,
+    reading: Reading,
     options: Vec<(&'static str, &'a str)>,
 }
 
@@ -127,7 +267,18 @@ impl<'a> Given<'a> {
                 let interactions = self
                     .option("interactions", "`true` or `false`", |text| text.parse().ok())?
                     .unwrap_or(true);
-                Kind::Polynomial { degree, interactions }
+                let scale =
+                    self.scale_or(Scale::None, &[Scale::Clip, Scale::Quantile, Scale::None])?;
+                Kind::Polynomial { degree, interactions, scale, linear: self.linear(scale)? }
+            }
+            "auto" => {
+                let width = match self.number {
+                    None => None,
+                    Some(_) => Some(self.count("a number of features", "auto:800", 1)?),
+                };
+                let expected = "names of its columns joined by `+`, in the order linear, spline, products, smooth, fine, ranks";
+                let only = self.option("only", expected, Piece::read)?.unwrap_or_default();
+                Kind::Auto { width, only, seed: self.seed()? }
             }
             "power" => {
                 let expected = "a number other than 0";
@@ -155,25 +306,36 @@ impl<'a> Given<'a> {
                         return Err(self.wrong(&piece, "`lo` and `hi` together, `lo` below `hi`"));
                     }
                 };
-                Kind::Spline { count, range }
+                let allowed: &[Scale] = match range {
+                    // Where the range is given, nothing is taken from rows.
+                    Some(_) => &[Scale::Range],
+                    None => &[Scale::Clip, Scale::Quantile, Scale::Range],
+                };
+                let default = if range.is_some() { Scale::Range } else { self.reading.scale(None) };
+                let scale = self.scale_or(default, allowed)?;
+                Kind::Spline { count, range, scale, linear: self.linear(scale)? }
             }
             "rbf" => {
                 let count = self.count("a number of centres", "rbf:200", 1)?;
                 let length = self.option("length", "a positive number", positive)?;
-                Kind::Rbf { count, length, scale: self.scale(length)?, seed: self.seed()? }
+                let (scale, linear) = self.scale_and_linear(length)?;
+                Kind::Rbf { count, length, scale, linear, seed: self.seed()? }
             }
             "rff" => {
                 let count = self.count("a number of features", "rff:1024", 1)?;
                 let gamma = self.option("gamma", "a positive number", positive)?;
-                Kind::Rff { count, gamma, scale: self.scale(gamma)?, seed: self.seed()? }
+                let (scale, linear) = self.scale_and_linear(gamma)?;
+                Kind::Rff { count, gamma, scale, linear, seed: self.seed()? }
             }
             "relu" => {
                 let count = self.count("a number of units", "relu:2000", 1)?;
-                Kind::Relu { count, scale: self.scale(None)?, seed: self.seed()? }
+                let (scale, linear) = self.scale_and_linear(None)?;
+                Kind::Relu { count, scale, linear, seed: self.seed()? }
             }
             "ntk" => {
                 let count = self.count("a number of hidden units", "ntk:256", 1)?;
-                Kind::Ntk { count, scale: self.scale(None)?, seed: self.seed()? }
+                let (scale, linear) = self.scale_and_linear(None)?;
+                Kind::Ntk { count, scale, linear, seed: self.seed()? }
             }
             "patches" => {
                 let count = self.count("a number of columns", "patches:2000", 1)?;
@@ -182,7 +344,8 @@ impl<'a> Given<'a> {
                     let expected = "a multiple of the square of `grid`, 16 where it is not given";
                     return Err(self.wrong(self.head.trim(), expected));
                 }
-                Kind::Patches { count, windows, scale: self.scale(None)?, seed: self.seed()? }
+                let scale = self.scale_or(Scale::Range, &[Scale::Range, Scale::None])?;
+                Kind::Patches { count, windows, scale, seed: self.seed()? }
             }
             _ if self.number.is_some() => {
                 return Err(self.wrong(self.head.trim(), "no number after the name"));
@@ -253,14 +416,37 @@ impl<'a> Given<'a> {
         })
     }
 
-    fn scale(&self, unit: Option<f64>) -> Result<Scale, BasisError> {
+    fn scale_or(&self, default: Scale, allowed: &[Scale]) -> Result<Scale, BasisError> {
+        let read = |text: &str| allowed.iter().copied().find(|scale| scale.name() == text);
+        let expected = match allowed {
+            [Scale::Range] => "`range`: knots lie between `lo` and `hi`",
+            [Scale::Range, Scale::None] => "`range` or `none`",
+            [Scale::Clip, Scale::Quantile, Scale::Range] => "`clip`, `quantile` or `range`",
+            [Scale::Clip, Scale::Quantile, Scale::None] => "`clip`, `quantile` or `none`",
+            _ => "`clip`, `quantile`, `range` or `none`",
+        };
+        Ok(self.option("scale", expected, read)?.unwrap_or(default))
+    }
+
+    /// The inputs as columns next to the features: they need the bounds that a frozen map knows.
+    fn linear(&self, scale: Scale) -> Result<bool, BasisError> {
         let read = |text: &str| match text {
-            "range" => Some(Scale::Range),
-            "none" => Some(Scale::None),
+            "on" => scale.is_frozen().then_some(true),
+            "off" => Some(false),
             _ => None,
         };
-        let given = self.option("scale", "`range` or `none`", read)?;
-        Ok(given.unwrap_or_else(|| Scale::default_for(unit)))
+        let expected = if scale.is_frozen() {
+            "`on` or `off`"
+        } else {
+            "`off`: inputs stand next to features of scale `clip` or `quantile` only"
+        };
+        Ok(self.option("linear", expected, read)?.unwrap_or(scale.is_frozen()))
+    }
+
+    fn scale_and_linear(&self, unit: Option<f64>) -> Result<(Scale, bool), BasisError> {
+        let all = [Scale::Clip, Scale::Quantile, Scale::Range, Scale::None];
+        let scale = self.scale_or(self.reading.scale(unit), &all)?;
+        Ok((scale, self.linear(scale)?))
     }
 
     fn seed(&self) -> Result<u64, BasisError> {
@@ -271,49 +457,83 @@ impl<'a> Given<'a> {
 
 impl Display for Basis {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let random = |f: &mut fmt::Formatter<'_>, unit: Option<f64>, scale: Scale, seed: u64| {
-            if scale != Scale::default_for(unit) {
-                f.write_str(if scale == Scale::None { ",scale=none" } else { ",scale=range" })?;
+        Written { kind: &self.0, reading: Reading::Present }.fmt(f)
+    }
+}
+
+/// A spec on its way to text.
+struct Written<'a> {
+    kind: &'a Kind,
+    reading: Reading,
+}
+
+impl Display for Written<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // What is not the default of this reading.
+        let units = |f: &mut fmt::Formatter<'_>, default: Scale, scale: Scale, linear: bool| {
+            if scale != default {
+                write!(f, ",scale={}", scale.name())?;
             }
+            if linear == scale.is_frozen() { Ok(()) } else { f.write_str(",linear=off") }
+        };
+        let seeded = |f: &mut fmt::Formatter<'_>, seed: u64| {
             if seed == 0 { Ok(()) } else { write!(f, ",seed={seed}") }
         };
-        match &self.0 {
+        let default = |unit: Option<f64>| self.reading.scale(unit);
+        match self.kind {
             Kind::Linear => f.write_str("linear"),
             Kind::Log => f.write_str("log"),
             Kind::Exp => f.write_str("exp"),
             Kind::Power { exponent } => write!(f, "power:{exponent:?}"),
-            Kind::Polynomial { degree, interactions } => {
-                write!(f, "poly:{degree}")?;
-                if *interactions { Ok(()) } else { f.write_str(",interactions=false") }
+            Kind::Auto { width, only, seed } => {
+                f.write_str("auto")?;
+                if let Some(width) = width {
+                    write!(f, ":{width}")?;
+                }
+                if !only.is_empty() {
+                    write!(f, ",only={}", Piece::joined(only))?;
+                }
+                seeded(f, *seed)
             }
-            Kind::Spline { count, range } => {
+            Kind::Polynomial { degree, interactions, scale, linear } => {
+                write!(f, "poly:{degree}")?;
+                if !interactions {
+                    f.write_str(",interactions=false")?;
+                }
+                units(f, Scale::None, *scale, *linear)
+            }
+            Kind::Spline { count, range, scale, linear } => {
                 write!(f, "spline:{count}")?;
                 match range {
                     Some((lo, hi)) => write!(f, ",lo={lo:?},hi={hi:?}"),
-                    None => Ok(()),
+                    None => units(f, default(None), *scale, *linear),
                 }
             }
-            Kind::Rbf { count, length, scale, seed } => {
+            Kind::Rbf { count, length, scale, linear, seed } => {
                 write!(f, "rbf:{count}")?;
                 if let Some(length) = length {
                     write!(f, ",length={length:?}")?;
                 }
-                random(f, *length, *scale, *seed)
+                units(f, default(*length), *scale, *linear)?;
+                seeded(f, *seed)
             }
-            Kind::Rff { count, gamma, scale, seed } => {
+            Kind::Rff { count, gamma, scale, linear, seed } => {
                 write!(f, "rff:{count}")?;
                 if let Some(gamma) = gamma {
                     write!(f, ",gamma={gamma:?}")?;
                 }
-                random(f, *gamma, *scale, *seed)
+                units(f, default(*gamma), *scale, *linear)?;
+                seeded(f, *seed)
             }
-            Kind::Relu { count, scale, seed } => {
+            Kind::Relu { count, scale, linear, seed } => {
                 write!(f, "relu:{count}")?;
-                random(f, None, *scale, *seed)
+                units(f, default(None), *scale, *linear)?;
+                seeded(f, *seed)
             }
-            Kind::Ntk { count, scale, seed } => {
+            Kind::Ntk { count, scale, linear, seed } => {
                 write!(f, "ntk:{count}")?;
-                random(f, None, *scale, *seed)
+                units(f, default(None), *scale, *linear)?;
+                seeded(f, *seed)
             }
             Kind::Patches { count, windows, scale, seed } => {
                 write!(f, "patches:{count}")?;
@@ -330,7 +550,8 @@ impl Display for Basis {
                 if let Some((height, width)) = windows.shape {
                     write!(f, ",shape={height}x{width}")?;
                 }
-                random(f, None, *scale, *seed)
+                units(f, Scale::Range, *scale, false)?;
+                seeded(f, *seed)
             }
         }
     }

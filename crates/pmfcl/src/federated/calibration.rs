@@ -19,6 +19,7 @@ use sha2::{Digest as _, Sha256};
 use super::refused::Refused;
 use super::update::is_name;
 use crate::error::{Error, Result};
+use crate::problem::choice::solve_chosen;
 use crate::problem::{
     Agreement, AssessInput, CalibrationTable, Digest, Pool, Reader, RowSample, Scored, SolveInput,
     TaskContext, invalid,
@@ -143,7 +144,7 @@ impl CalibrationRequest {
             scatters: Vec::new(),
         };
         let effective = self.effective;
-        let solved = problem.method().solve(&SolveInput {
+        let (solved, chosen) = solve_chosen(SolveInput {
             context,
             pool: &pool,
             effective,
@@ -151,7 +152,13 @@ impl CalibrationRequest {
             tables: Vec::new(),
             waiting: Vec::new(),
         })?;
-        let input = AssessInput { context, pool: &pool, effective, solved: &solved };
+        let input = match &chosen {
+            Some(chosen) => {
+                let context = TaskContext { design: &chosen.design, ..context };
+                AssessInput { context, pool: &chosen.pool, effective, solved: &solved }
+            }
+            None => AssessInput { context, pool: &pool, effective, solved: &solved },
+        };
         problem.method().measure(&input, rows)
     }
 }

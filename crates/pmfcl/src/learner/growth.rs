@@ -135,7 +135,7 @@ impl Learner {
         };
         self.memory = Memory::Folded { base: Arc::new(pool), waiting: Vec::new() };
         self.pooled = super::Lazy::default();
-        (self.solved, self.filled) = (super::Lazy::default(), super::Lazy::default());
+        self.forget_solution();
         Ok(())
     }
 

@@ -8,6 +8,7 @@ use super::memory::Memory;
 use super::{Learner, TaskRecord, TaskReport, weighed};
 use crate::error::{Error, Result};
 use crate::labels::Classes;
+use crate::problem::choice::{Chosen, solve_chosen};
 use crate::problem::{
     AssessInput, ClassList, Content, Exactness, LeastLoss, Outputs, Part, Pool, Problem,
     SolveInput, Solved, TaskContext, TaskSummary,
@@ -103,10 +104,17 @@ impl Learner {
             };
             let context = TaskContext { settings: &settings, ..self.context_with(design) };
             let effective = pool.effective().ok_or(Error::NotLearned)?;
-            let solved = self.solved_then(context, then, effective, (&tasks[..=t], &shares))?;
+            let (solved, chosen) =
+                self.solved_then(context, then, effective, (&tasks[..=t], &shares))?;
             let sum: f64 = shares.iter().sum();
             let weights = shares.iter().map(|share| share / sum).collect();
-            let input = AssessInput { context, pool: then, effective, solved: &solved };
+            let input = match &chosen {
+                Some(chosen) => {
+                    let context = TaskContext { design: &chosen.design, ..context };
+                    AssessInput { context, pool: &chosen.pool, effective, solved: &solved }
+                }
+                None => AssessInput { context, pool: then, effective, solved: &solved },
+            };
             found.push(f(&input, weights)?);
             running = Some((pool, t + 1));
         }
@@ -120,7 +128,7 @@ impl Learner {
         pool: &Pool,
         effective: f64,
         (tasks, shares): (&[&Arc<TaskSummary>], &[f64]),
-    ) -> Result<Solved> {
+    ) -> Result<(Solved, Option<Chosen>)> {
         let (m, p) = self.shape()?;
         let records = tasks.len();
         let left_out = context.settings.ridge == Ridge::LeaveOneTaskOut && tasks.len() > 1;
@@ -133,14 +141,85 @@ impl Learner {
         };
         let tables = (0..records).filter_map(|at| self.calibration(at)).collect();
         let waiting = Vec::new();
-        self.problem.method().solve(&SolveInput {
-            context,
-            pool,
-            effective,
-            tasks,
-            tables,
-            waiting,
-        })
+        solve_chosen(SolveInput { context, pool, effective, tasks, tables, waiting })
+    }
+
+    /// Drops the candidates of a portfolio that were not chosen, for good: summaries shrink to the columns of the one that
+    /// was, and the basis is that one from now on. Predictions stay the same to rounding.
+    ///
+    /// # Errors
+    /// When nothing has been learned, the basis has nothing to choose, or summaries are still in a file. The learner is
+    /// then unchanged.
+    pub fn keep_chosen(&mut self) -> Result<()> {
+        if self.records.is_empty() {
+            return Err(Error::NotLearned);
+        }
+        let design = self.design.as_ref().ok_or(Error::NotLearned)?;
+        let Some(chosen) = self.chosen()? else {
+            return Err(Error::Unsupported {
+                operation: "keeping what was chosen",
+                reason: format!(
+                    "the basis {} has no candidates to choose from; only `auto` has",
+                    self.settings.basis
+                ),
+            });
+        };
+        let missing = self.unloaded();
+        if missing > 0 {
+            return Err(Error::Unloaded { operation: "keeping what was chosen", missing });
+        }
+        let columns = design.columns_of(&chosen.candidate);
+        let restricted = design.restricted(&chosen.candidate)?;
+        let (m, p) = self.shape()?;
+        let fewer = |task: &Arc<TaskSummary>| -> Result<Arc<TaskSummary>> {
+            let quadratic = task.widened(m, p)?.choose_columns(&columns)?;
+            Ok(Arc::new(task.with_columns(quadratic, &columns, design.intercept())?))
+        };
+        let memory = match &self.memory {
+            Memory::Empty => Memory::Empty,
+            Memory::Ledger { summaries, .. } => {
+                let summaries = summaries.iter().flatten().map(|task| fewer(task).map(Some));
+                let summaries = summaries.collect::<Result<_>>()?;
+                Memory::Ledger { summaries, base: None, pooled: 0 }
+            }
+            Memory::Held(held) => Memory::Held(held.iter().map(fewer).collect::<Result<_>>()?),
+            Memory::Folded { .. } => {
+                let whole = self.pool()?;
+                let moments = whole.moments.as_ref();
+                let first = usize::from(design.intercept());
+                let features: Vec<usize> = columns[first..].iter().map(|j| j - first).collect();
+                let few = |s: &crate::summary::Summary| s.choose_columns(&columns);
+                let pool = Pool {
+                    quadratic: few(&whole.quadratic)?,
+                    moments: moments.map(|moments| moments.choose(&features)),
+                    scatters: whole.scatters.iter().map(few).collect::<Result<_>>()?,
+                    ..whole.clone()
+                };
+                Memory::Folded { base: Arc::new(pool), waiting: Vec::new() }
+            }
+        };
+        // Nothing can fail from here on.
+        self.keep_tables();
+        let summaries: Vec<Option<Arc<TaskSummary>>> = match &memory {
+            Memory::Ledger { summaries, .. } => summaries.clone(),
+            Memory::Held(held) => held.iter().cloned().map(Some).collect(),
+            Memory::Empty | Memory::Folded { .. } => Vec::new(),
+        };
+        for (record, task) in self.records.iter_mut().zip(summaries) {
+            if let Some(task) = task {
+                let calibration = record.head.calibration.take();
+                *record = TaskRecord::of(&record.name, record.weight, &task);
+                record.head.calibration = calibration;
+            }
+        }
+        self.memory = memory;
+        self.settings.basis = restricted.map().basis().clone();
+        self.design = Some(restricted);
+        self.pooled = Lazy::default();
+        self.forget_solution();
+        self.generation += 1;
+        self.edits += 1;
+        Ok(())
     }
 
     /// Another preference in hindsight.
@@ -399,7 +478,7 @@ impl Learner {
         self.edits += 1;
         // Tables and samples are known by the positions of their tasks, which are about to change.
         self.keep_tables();
-        (self.solved, self.filled) = (Lazy::default(), Lazy::default());
+        self.forget_solution();
         self.samples.remove(&at);
         let samples = std::mem::take(&mut self.samples);
         let moved = samples.into_iter().map(|(t, s)| (if t > at { t - 1 } else { t }, s));

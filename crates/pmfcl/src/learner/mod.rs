@@ -35,9 +35,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::basis::Design;
 use crate::error::{Error, Result, listing};
 use crate::kernel::with_threads;
+use crate::problem::choice::Chosen;
 use crate::problem::{
-    Draft, Exactness, InMemory, Outputs, Part, Partial, Passes, Past, Pool, Problem, RowSample,
-    SolveInput, Solved, TaskContext, TaskSummary,
+    CandidateScore, Draft, Exactness, InMemory, Outputs, Part, Partial, Passes, Past, Pool,
+    Problem, RowSample, SolveInput, Solved, TaskContext, TaskSummary,
 };
 use crate::rows::{Rows, TaskRows};
 use crate::settings::{MemoryKind, Preference, Ridge, Settings, StoredPrecision, Weighed};
@@ -71,6 +72,8 @@ pub struct Learner {
     /// The pool with its gaps filled, where inputs have any.
     filled: Lazy<FilledPool>,
     solved: Lazy<Solved>,
+    /// What the pool chose of a portfolio; `None` where there is nothing to choose.
+    chosen: Lazy<Option<Arc<Chosen>>>,
     /// Samples of tasks, by position, that the next solution measures probabilities with.
     samples: BTreeMap<usize, Arc<RowSample>>,
     /// How often tables on record were replaced.
@@ -120,6 +123,7 @@ impl Learner {
             pooled: Lazy::default(),
             filled: Lazy::default(),
             solved: Lazy::default(),
+            chosen: Lazy::default(),
             samples: BTreeMap::new(),
             calibrations: 0,
         }
@@ -238,11 +242,11 @@ impl Learner {
 
     fn solved(&self) -> Result<&Solved> {
         self.solved.get_or_try(|| {
-            let pool = self.pool()?;
+            self.pool()?;
             #[cfg(test)]
             tests::SOLVED.with(|count| count.set(count.get() + 1));
             let mut solved = with_threads(self.settings.threads, || {
-                self.problem.method().solve(&self.solve_input(pool)?)
+                self.problem.method().solve(&self.solve_input()?)
             })?;
             // Rows that were added to a task later are measured later; the table of the task is the sum.
             for (task, table) in &mut solved.tables {
@@ -254,21 +258,46 @@ impl Learner {
         })
     }
 
-    fn solve_input<'a>(&'a self, pool: &'a Pool) -> Result<SolveInput<'a>> {
+    /// What the pool chose of a portfolio; `None` where there is nothing to choose.
+    fn chosen(&self) -> Result<Option<&Chosen>> {
+        let made = self.chosen.get_or_try(|| {
+            let (pool, effective) = (self.pool()?, self.effective_samples()?);
+            let chosen = with_threads(self.settings.threads, || {
+                Chosen::of(&self.context()?, pool, effective)
+            })?;
+            Ok::<_, Error>(chosen.map(Arc::new))
+        })?;
+        Ok(made.as_deref())
+    }
+
+    /// The candidates of a portfolio with their scores, narrow ones first; empty where there is nothing to choose.
+    ///
+    /// # Errors
+    /// When nothing has been learned.
+    pub fn candidates(&self) -> Result<&[CandidateScore]> {
+        Ok(self.chosen()?.map_or(&[], |chosen| &chosen.scores))
+    }
+
+    fn solve_input(&self) -> Result<SolveInput<'_>> {
+        let pool = self.pool()?;
         let tasks = if self.settings.ridge == Ridge::LeaveOneTaskOut && self.records.len() > 1 {
             let summaries = self.every_summary("choosing the ridge by leaving tasks out")?;
             Some(summaries.into_iter().zip(self.shares()?).collect())
         } else {
             None
         };
-        Ok(SolveInput {
+        let input = SolveInput {
             context: self.context()?,
             pool,
             effective: self.effective_samples()?,
             tasks,
             tables: self.tables(),
             waiting: self.waiting()?,
-        })
+        };
+        match self.chosen()? {
+            Some(chosen) => chosen.view(input),
+            None => Ok(input),
+        }
     }
 
     /// What tasks are solved and judged under, once the design is fixed.
@@ -651,7 +680,7 @@ impl Learner {
     /// Keeps the pool and the tables that have been made, and forgets the solution: something is about to change.
     fn settle(&mut self) {
         self.keep_tables();
-        (self.solved, self.filled) = (Lazy::default(), Lazy::default());
+        self.forget_solution();
         let Some(pool) = self.pooled.take() else { return };
         match &mut self.memory {
             Memory::Ledger { summaries, base, pooled } => {
@@ -669,7 +698,7 @@ impl Learner {
     /// Forgets pool and solution, to be made again from the summaries.
     fn unsettle(&mut self) {
         self.keep_tables();
-        (self.solved, self.filled) = (Lazy::default(), Lazy::default());
+        self.forget_solution();
         self.pooled = Lazy::default();
         if let Memory::Ledger { base, pooled, .. } = &mut self.memory {
             *base = None;
@@ -681,8 +710,15 @@ impl Learner {
     /// Gives the memory a pool that was made elsewhere from the same tasks.
     pub(crate) fn adopt_pool(&mut self, pool: Arc<Pool>) {
         self.keep_tables();
-        (self.solved, self.filled) = (Lazy::default(), Lazy::default());
+        self.forget_solution();
         self.pooled = Lazy::made(pool);
+    }
+
+    /// Forgets the solution and what was chosen for it.
+    fn forget_solution(&mut self) {
+        self.solved = Lazy::default();
+        self.chosen = Lazy::default();
+        self.filled = Lazy::default();
     }
 
     fn position(&self, name: &str) -> Result<usize> {

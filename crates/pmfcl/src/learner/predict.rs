@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::gaps::apart;
 use super::{Learner, check_width};
+use crate::basis::Design;
 use crate::error::{Error, Result, listing};
 use crate::problem::{ClassRule, Evaluation, Novelty, Outputs, Response, response_largest};
 use crate::rows::{Rows, Targets, TaskRows};
@@ -250,6 +251,8 @@ impl Learner {
     ) -> Result<Vec<f64>> {
         let design = self.filling_design()?;
         check_width(design, &x)?;
+        let unused = self.without_unused();
+        let design = unused.as_ref().unwrap_or(design);
         if let Some((row, column, value)) = x.first_not_finite() {
             return Err(Error::NotFinite { what: "feature", row: row as u64, column, value });
         }
@@ -286,6 +289,38 @@ impl Learner {
             out.extend(part?);
         }
         Ok(out)
+    }
+
+    /// The design without the columns of a portfolio that the solution does not use: 0, and not computed. A solution that
+    /// came from a file has no choice with it, but its coefficients tell.
+    fn without_unused(&self) -> Option<Design> {
+        let design = self.design.as_ref().filter(|design| design.map().basis().is_portfolio())?;
+        match (self.chosen.get(), self.solved.get()) {
+            (Some(chosen), _) => chosen.as_ref().map(|chosen| chosen.design.clone()),
+            (None, Some(solved)) => design.without_unused(&solved.solution.theta),
+            (None, None) => None,
+        }
+    }
+
+    /// The design and the parameters that predict, for who computes predictions elsewhere: of a portfolio the columns of the
+    /// chosen candidate alone.
+    ///
+    /// # Errors
+    /// When nothing has been learned.
+    pub fn deployed(&self) -> Result<(Design, Parameters)> {
+        let design = self.design.as_ref().ok_or(Error::NotLearned)?;
+        let mut parameters = self.parameters()?;
+        let Some(chosen) = self.chosen()? else { return Ok((design.clone(), parameters)) };
+        let columns = design.columns_of(&chosen.candidate);
+        let whole = parameters.theta;
+        let mut theta = Theta::zeros(columns.len(), whole.targets());
+        for k in 0..whole.targets() {
+            let from = whole.column(k);
+            theta.column_mut(k).iter_mut().zip(&columns).for_each(|(to, &j)| *to = from[j]);
+        }
+        parameters.theta = theta;
+        parameters.response.choose_columns(&columns);
+        Ok((design.restricted(&chosen.candidate)?, parameters))
     }
 
     fn predicts_other(&self, wanted: &str) -> Error {

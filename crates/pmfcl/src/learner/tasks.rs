@@ -4,7 +4,7 @@ use super::gaps::{filled_by, with_least};
 use super::{Learner, TaskRecord};
 use crate::error::{Error, Result};
 use crate::problem::{
-    AssessInput, Assessment, Evaluation, Exactness, FitOutcome, TaskSummary, r_squared,
+    AssessInput, Assessment, Evaluation, Exactness, FitOutcome, TaskContext, TaskSummary, r_squared,
 };
 use crate::summary::{Accumulator, dot};
 
@@ -106,22 +106,32 @@ impl Learner {
     }
 
     pub(super) fn assess_input(&self) -> Result<AssessInput<'_>> {
-        Ok(AssessInput {
-            context: self.context()?,
-            pool: self.pool()?,
-            effective: self.effective_samples()?,
-            solved: self.solved()?,
+        let (context, solved) = (self.context()?, self.solved()?);
+        let effective = self.effective_samples()?;
+        Ok(match self.chosen()? {
+            Some(chosen) => {
+                let context = TaskContext { design: &chosen.design, ..context };
+                AssessInput { context, pool: &chosen.pool, effective, solved }
+            }
+            None => AssessInput { context, pool: self.pool()?, effective, solved },
         })
     }
 
     /// A task under a solution.
     pub(super) fn assess(&self, input: &AssessInput<'_>, task: &TaskSummary) -> Result<Assessment> {
         let (m, p) = self.shape()?;
-        let wide = task.widened(m, p)?;
-        let filled = filled_by(input.context.design, wide)?;
-        if input.context.design.fills().is_empty() {
-            return self.problem.method().assess(input, task, &filled);
+        let whole = task.widened(m, p)?;
+        // The discriminants of a portfolio are those of the columns chosen; other losses have a coefficient of 0 for the rest.
+        if self.problem.description().least_squares_stand_in
+            && let Some(columns) = input.context.design.computed_columns()
+        {
+            return self.problem.method().assess(input, task, &whole.mask_columns(&columns)?);
         }
+        // A basis with something to choose has no gaps to fill.
+        if input.context.design.fills().is_empty() {
+            return self.problem.method().assess(input, task, &whole);
+        }
+        let filled = filled_by(input.context.design, whole)?;
         self.problem.method().assess(input, &with_least(task, &filled), &filled)
     }
 
@@ -202,8 +212,7 @@ impl Learner {
     /// # Errors
     /// When nothing has been learned.
     pub fn solution_follows(&self) -> Result<bool> {
-        let pool = self.pool()?;
-        self.problem.method().follows(&self.solve_input(pool)?, self.solution()?)
+        self.problem.method().follows(&self.solve_input()?, self.solution()?)
     }
 
     /// `Σ α_t F_t(θ)`: the weighted mean forgetting of the current model, or the mean of the bounds on it for a loss that is only

@@ -197,7 +197,7 @@ fn digest(problem: &Problem, design: &Design, outputs: &Outputs) -> Digest {
             classes.by_place().iter().for_each(|class| take(class.as_bytes()));
         }
     }
-    take(design.map().basis().to_string().as_bytes());
+    take(design.map().basis().stored().as_bytes());
     take(&[u8::from(design.intercept())]);
     take(&(design.inputs() as u64).to_le_bytes());
     let frozen: Vec<u8> = design.map().frozen().iter().flat_map(|v| v.to_le_bytes()).collect();

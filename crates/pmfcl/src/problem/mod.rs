@@ -15,6 +15,7 @@
 
 mod agreement;
 mod bytes;
+pub(crate) mod choice;
 mod content;
 mod description;
 pub mod evaluate;
@@ -38,6 +39,7 @@ mod task;
 
 pub use agreement::{Agreement, Digest};
 pub use bytes::{BytesError, Encoding};
+pub use choice::CandidateScore;
 pub use content::{Content, ContentKeys};
 pub use description::Description;
 pub use evaluate::{Evaluation, ReliabilityBin};
@@ -75,6 +77,7 @@ use crate::labels::Classes;
 use crate::loss::Loss;
 use crate::settings::{Settings, StoredPrecision, unknown};
 use crate::solve::Solution;
+use crate::solve::ridge::Judged;
 use crate::summary::{Accumulator, Summary};
 use crate::theta::Theta;
 use pass::RowWork;
@@ -345,6 +348,10 @@ pub(crate) trait Method: Debug + Send + Sync {
     fn worker(&self, context: &TaskContext<'_>, pass: &Pass) -> Result<Box<dyn RowWork>>;
     /// The solution of a pool.
     fn solve(&self, input: &SolveInput<'_>) -> Result<Solved>;
+    /// How candidates of a portfolio are compared.
+    fn judged(&self) -> Judged {
+        Judged::Values
+    }
     /// How a solution that was kept answers; `present` says which classes have rows.
     fn response(&self, present: Vec<bool>) -> Response;
     /// How a solution makes probabilities, given the calibration tables of the tasks.

@@ -36,6 +36,13 @@ impl Moments {
         block
     }
 
+    /// The moments of some of the columns; those that are not there have been zero.
+    pub(crate) fn choose(&self, keep: &[usize]) -> Self {
+        let pick =
+            |list: &[f64]| keep.iter().map(|&j| list.get(j).copied().unwrap_or(0.0)).collect();
+        Self { n: self.n, mean: pick(&self.mean), squares: pick(&self.squares) }
+    }
+
     /// Number of columns.
     pub(crate) fn columns(&self) -> usize {
         self.mean.len()

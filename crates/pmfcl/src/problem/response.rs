@@ -26,6 +26,37 @@ pub enum Response {
     },
 }
 
+impl Response {
+    /// The same for a design that has some of the columns alone, the intercept among them where distances are measured.
+    pub(crate) fn choose_columns(&mut self, columns: &[usize]) {
+        let Self::Classes { rule, .. } = self else { return };
+        let features: Vec<usize> = columns.iter().filter(|j| **j > 0).map(|j| j - 1).collect();
+        let few = |mean: &mut Vec<f64>, whitening: &mut Vec<f64>| {
+            let all = mean.len().max(1);
+            let rows = whitening.chunks_exact(all);
+            *whitening = rows.flat_map(|row| features.iter().map(|&j| row[j])).collect();
+            *mean = features.iter().map(|&j| mean[j]).collect();
+        };
+        match rule {
+            ClassRule::RowTemperature(of_rows) => {
+                let mut moved = (**of_rows).clone();
+                if let Some(nearest) = &mut moved.nearest {
+                    few(&mut nearest.centre, &mut nearest.whitening);
+                }
+                *of_rows = Arc::new(moved);
+            }
+            ClassRule::ClassCovariance(densities) => {
+                let mut moved = (**densities).clone();
+                for class in moved.classes.iter_mut().flatten() {
+                    few(&mut class.mean, &mut class.whitening);
+                }
+                *densities = Arc::new(moved);
+            }
+            ClassRule::Clip | ClassRule::Softmax { .. } => {}
+        }
+    }
+}
+
 /// How the scores of the classes become probabilities.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]

@@ -28,6 +28,7 @@ use crate::error::{Error, Result};
 use crate::loss::{FirstTask, Link, Loss, Point};
 use crate::rows::{Rows, Targets};
 use crate::settings::{Ridge, Settings};
+use crate::solve::ridge::Judged;
 use crate::solve::{Penalty, Solution, solve};
 use crate::summary::{Accumulator, Summarizer, Summary, dot};
 use crate::theta::Theta;
@@ -442,6 +443,10 @@ impl Method for RowWise {
         let solution = prior.solve(&pool.quadratic, pool.samples)?;
         let response = self.response(Vec::new());
         Ok(Solved::new(solution, response))
+    }
+
+    fn judged(&self) -> Judged {
+        Judged::Bound
     }
 
     fn response(&self, _: Vec<bool>) -> Response {

@@ -208,6 +208,30 @@ impl TaskSummary {
         task
     }
 
+    /// The same of some of the design columns, the quadratic of which is given.
+    ///
+    /// # Errors
+    /// As [`Summary::choose_columns`].
+    pub(crate) fn with_columns(
+        &self,
+        quadratic: Summary,
+        columns: &[usize],
+        intercept: bool,
+    ) -> Result<Self> {
+        let first = usize::from(intercept);
+        let features: Vec<usize> =
+            columns.iter().filter(|j| **j >= first).map(|j| j - first).collect();
+        let mut task = self.clone();
+        task.scatters =
+            self.scatters.iter().map(|s| s.choose_columns(columns)).collect::<Result<_>>()?;
+        task.moments = self.moments.as_ref().map(|moments| moments.choose(&features));
+        if let LeastLoss::Exact(_) = task.head.least {
+            task.head.least = LeastLoss::Exact(quadratic.min_loss());
+        }
+        task.quadratic = quadratic;
+        Ok(task)
+    }
+
     /// The same in single precision, except for the first row of the quadratic, which holds the means, and the sums: every other
     /// number is off by a share of at most 2⁻²⁴, so the summary is that of rows nearby, and a bound holds except for that rounding.
     ///

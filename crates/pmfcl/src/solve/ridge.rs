@@ -98,7 +98,7 @@ impl Spectrum {
     ) -> Result<Self> {
         let first = usize::from(intercept);
         let top = usize::from(intercept && pooled.pivots().next() == Some(0));
-        let (rows, columns) = (pooled.rank() - top, pooled.width() - first);
+        let rows = pooled.rank() - top;
         let factor = samples / pooled.n();
         let root = factor.sqrt();
         // A constant column explains nothing, and rounding in it must not.
@@ -108,15 +108,17 @@ impl Spectrum {
             .zip(&varies[first..])
             .map(|(&d, &v)| if d > 0.0 && v > 0.0 { 1.0 / d.sqrt() } else { 0.0 })
             .collect();
-        let r = Mat::from_fn(rows, columns, |i, j| {
-            root * pooled.entry(top + i, j + first) * inverse[j]
+        // Columns that explain nothing are not decomposed: of a portfolio most may be masked.
+        let kept: Vec<usize> = (0..inverse.len()).filter(|&j| inverse[j] > 0.0).collect();
+        let r = Mat::from_fn(rows, kept.len(), |i, j| {
+            root * pooled.entry(top + i, kept[j] + first) * inverse[kept[j]]
         });
         let z = Mat::from_fn(rows, pooled.targets(), |i, k| root * pooled.row(top + i).2[k]);
         let svd = r.thin_svd().map_err(|_| Error::Unsupported {
             operation: "choosing the ridge",
             reason: "the singular values of the pooled summary do not converge".to_owned(),
         })?;
-        let size = rows.min(columns);
+        let size = rows.min(kept.len());
         let residual: Vec<f64> = pooled.residual().iter().map(|c| c * factor).collect();
         let mut total = residual.clone();
         for i in 0..rows {
@@ -129,12 +131,12 @@ impl Spectrum {
                 *t = 0.0;
             }
         }
-        let vectors =
-            Mat::from_fn(
-                columns,
-                size,
-                |j, i| if size > 0 { svd.V()[(j, i)] * inverse[j] } else { 0.0 },
-            );
+        let mut vectors = Mat::zeros(inverse.len(), size);
+        for i in 0..size {
+            for (j, &column) in kept.iter().enumerate() {
+                vectors[(column, i)] = svd.V()[(j, i)] * inverse[column];
+            }
+        }
         let mut distance = z;
         if let Some(origin) = origin {
             for i in 0..rows {
@@ -253,6 +255,46 @@ pub fn by_gcv(pooled: &Summary, intercept: bool, standardize: bool, samples: f64
     Ok(Spectrum::new(pooled, intercept, standardize, samples)?.best())
 }
 
+/// How a summary is judged against summaries of the same rows with other columns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Judged {
+    /// Every target in its own variance.
+    Values,
+    /// Targets in one unit: class indicators, degrees of freedom counted 1.4 times.
+    Indicators,
+    /// Targets in one unit, of which the least is taken as it stands: a bound of a loss that is not quadratic.
+    Bound,
+}
+
+/// The least score of generalised cross-validation over all ridges on standardized features: lower is better, and the
+/// scores of two summaries of the same rows compare.
+///
+/// Cost: one SVD, `O(m³)`.
+///
+/// # Errors
+/// When the SVD does not converge.
+pub(crate) fn least_score(
+    pooled: &Summary,
+    intercept: bool,
+    samples: f64,
+    judged: Judged,
+) -> Result<f64> {
+    let mut spectrum = Spectrum::new(pooled, intercept, true, samples)?;
+    if judged != Judged::Values {
+        spectrum.join_targets(pooled);
+        // All that varies at all, whatever the columns: what a score is a share of.
+        let total = spectrum.never + spectrum.pulls.iter().sum::<f64>();
+        if total > 0.0 {
+            spectrum.never /= total;
+            spectrum.pulls.iter_mut().for_each(|pull| *pull /= total);
+        }
+    }
+    if judged == Judged::Indicators {
+        spectrum.caution = CLASS_CAUTION;
+    }
+    Ok(spectrum.score_and_slope(spectrum.best()).0)
+}
+
 /// The ridge on standardized features that generalised cross-validation chooses for class indicators, all in one unit, degrees of
 /// freedom counted 1.4 times.
 ///
@@ -262,16 +304,21 @@ pub fn by_gcv(pooled: &Summary, intercept: bool, standardize: bool, samples: f64
 /// When the SVD does not converge.
 pub(crate) fn of_indicators(pooled: &Summary, samples: f64) -> Result<f64> {
     let mut spectrum = Spectrum::new(pooled, true, true, samples)?;
-    let squares =
-        |i: usize| (0..pooled.targets()).map(|k| spectrum.loadings[(i, k)].powi(2)).sum::<f64>();
-    spectrum.pulls = (0..spectrum.values.len()).map(squares).collect();
-    let residual: f64 = spectrum.residual.iter().sum();
-    spectrum.never = residual + NO_ERROR * (residual + spectrum.pulls.iter().sum::<f64>());
+    spectrum.join_targets(pooled);
     spectrum.caution = CLASS_CAUTION;
     Ok(spectrum.best())
 }
 
 impl Spectrum {
+    /// Counts the squares of all targets in one unit.
+    fn join_targets(&mut self, pooled: &Summary) {
+        let squares =
+            |i: usize| (0..pooled.targets()).map(|k| self.loadings[(i, k)].powi(2)).sum::<f64>();
+        self.pulls = (0..self.values.len()).map(squares).collect();
+        let residual: f64 = self.residual.iter().sum();
+        self.never = residual + NO_ERROR * (residual + self.pulls.iter().sum::<f64>());
+    }
+
     fn best(&self) -> f64 {
         minimise(
             self.scale,

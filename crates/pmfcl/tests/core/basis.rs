@@ -50,7 +50,7 @@ fn spec() -> impl Strategy<Value = String> {
 }
 
 /// Small specs, cheap to fix.
-const SPECS: [&str; 18] = [
+const SPECS: [&str; 28] = [
     "linear",
     "poly:1",
     "poly:3",
@@ -59,9 +59,19 @@ const SPECS: [&str; 18] = [
     "exp",
     "power:0.5",
     "power:-2",
+    "auto",
+    "auto:30,only=linear+spline",
+    "poly:2,scale=clip",
     "spline:3",
+    "spline:3,scale=range",
+    "spline:5,scale=quantile,linear=off",
     "spline:6,lo=-1,hi=2.5",
     "rbf:5",
+    "rbf:5,scale=range",
+    "rff:7,scale=range",
+    "rff:7,scale=quantile",
+    "relu:6,linear=off",
+    "ntk:4,scale=range",
     "rbf:5,length=2",
     "rff:7",
     "rff:7,gamma=0.1,seed=7",

@@ -30,6 +30,7 @@ mod memory;
 mod mixed;
 mod paper;
 mod pareto;
+mod portfolio;
 #[cfg(feature = "seeded-noise")]
 mod private;
 #[cfg(feature = "seeded-noise")]

@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 use pmfcl::Accumulator;
 use pmfcl_lab::images::Benchmark;
 use pmfcl_lab::random_features::{Asked, Case};
-use pmfcl_lab::{conditioning, footprint, kernels, random_features, scaling};
+use pmfcl_lab::{conditioning, footprint, kernels, random_features, scaling, tables};
 
 use crate::contest::Contest;
 use crate::digits::Digits;
@@ -53,6 +53,19 @@ enum What {
         /// Where the large files are to be put, to be used again.
         #[arg(long, value_name = "DIR")]
         data: Option<PathBuf>,
+    },
+    /// Every basis and `auto` against gradient boosting, tasks in order; needs Python with this package, scikit-learn and, where it
+    /// is to be compared, LightGBM.
+    Tables {
+        /// The folder of the data sets.
+        #[arg(long, value_name = "DIR")]
+        data: PathBuf,
+        /// Data sets.
+        #[arg(long, value_delimiter = ',', default_values_t = tables::SETS.map(str::to_owned), value_name = "NAME,…")]
+        sets: Vec<String>,
+        /// A basis or peer; may be given several times.
+        #[arg(long = "method", value_name = "NAME")]
+        methods: Vec<String>,
     },
     /// 20 permutations of MNIST against the field's methods and their published numbers.
     Pmnist(Digits),
@@ -127,6 +140,10 @@ impl Bench {
             ],
             What::Solving => vec![scaling::wide_tasks(139, 1000)?],
             What::Reading { turns, data } => throughput::run(turns.turns, data.as_deref())?,
+            What::Tables { data, sets, methods } => {
+                let all = tables::METHODS.map(str::to_owned);
+                tables::run(data, sets, if methods.is_empty() { &all } else { methods })?
+            }
             What::Pmnist(digits) => digits.run(Benchmark::Permuted, threads)?,
             What::Rmnist(digits) => digits.run(Benchmark::Rotated, threads)?,
             What::Smnist(digits) => digits.run(Benchmark::Split, threads)?,

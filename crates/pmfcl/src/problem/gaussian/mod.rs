@@ -36,6 +36,7 @@ use crate::error::{Error, Result};
 use crate::labels::{Classes, order};
 use crate::rows::{Rows, Targets};
 use crate::settings::{Settings, finite, unknown};
+use crate::solve::ridge::Judged;
 use crate::solve::{Outcome, Penalty, Solution};
 use crate::summary::{Accumulator, Summarizer, Summary, pool};
 
@@ -462,6 +463,10 @@ impl Method for Gaussian {
         solved.tables = measured;
         solved.discriminants = OnceLock::from(Arc::new(fitted));
         Ok(solved)
+    }
+
+    fn judged(&self) -> Judged {
+        Judged::Indicators
     }
 
     fn response(&self, present: Vec<bool>) -> Response {

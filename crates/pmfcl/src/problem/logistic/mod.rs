@@ -66,6 +66,7 @@ use crate::error::{Error, Result};
 use crate::labels::Classes;
 use crate::settings::{Settings, setting_names};
 use crate::solve::Solution;
+use crate::solve::ridge::Judged;
 use crate::summary::Summary;
 use least::{Present, least_loss};
 use newton::{AIM, minimize};
@@ -382,6 +383,10 @@ impl Method for Logistic {
             *first_is_zero = binary;
         }
         Ok(Solved::new(solution, response))
+    }
+
+    fn judged(&self) -> Judged {
+        Judged::Bound
     }
 
     fn response(&self, present: Vec<bool>) -> Response {

@@ -75,6 +75,9 @@ const UNITS: [UnitChange; 15] = [
     UnitChange { factor: 1.0 / 3600.0, offset: 0.0, example: "seconds to hours" },
 ];
 
+/// Deviations beyond which rows lie where the features of a frozen map hardly tell them apart.
+const OUTSIDE: f64 = 4.0;
+
 /// Mean and standard deviation of one input.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Spread {
@@ -114,7 +117,7 @@ pub(super) fn spreads(
 /// Mean and spread of every input in the memory of a learner.
 pub(super) fn spreads_of(learner: &Learner) -> Option<Vec<Spread>> {
     let design = learner.design()?;
-    if !design.map().is_identity() {
+    if !design.map().begins_with_inputs() {
         return None;
     }
     let pool = learner.pool().ok()?;
@@ -135,6 +138,19 @@ fn present(spreads: &[Spread], gaps: &[Fill]) -> Vec<Spread> {
         }
     }
     present
+}
+
+/// Inputs whose mean lies beyond where the features of a frozen map saturate, with the distance in deviations of the rows that
+/// fixed it.
+pub(super) fn outside_frame(learner: &Learner, shifts: &[InputShift]) -> Vec<(usize, f64)> {
+    let Some(frame) = learner.design().and_then(|design| design.map().frame()) else {
+        return Vec::new();
+    };
+    let distance = |shift: &InputShift| {
+        let j = shift.input;
+        (j, (shift.mean - frame.shift[j]) / frame.spread[j])
+    };
+    shifts.iter().map(distance).filter(|(_, far)| far.abs() > OUTSIDE).collect()
 }
 
 /// What every input known to memory has done.

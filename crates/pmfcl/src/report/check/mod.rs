@@ -208,7 +208,8 @@ impl Check {
             usual_rows,
             findings: Vec::new(),
         };
-        check.findings = check.find(task);
+        let outside = columns::outside_frame(learner, &check.inputs);
+        check.findings = check.find(task, &outside);
         Ok(check)
     }
 
@@ -237,7 +238,7 @@ impl Check {
     }
 
     /// Everything in words.
-    fn find(&self, task: &NewTask<'_>) -> Vec<Finding> {
+    fn find(&self, task: &NewTask<'_>, outside: &[(usize, f64)]) -> Vec<Finding> {
         let mut findings = Vec::new();
         let mut add = |kind, warning, text: String| findings.push(Finding { kind, warning, text });
         if let Some(name) = &self.repeats {
@@ -310,6 +311,27 @@ impl Check {
                 FindingKind::Shift,
                 first.shift.abs() > LARGE_SHIFT,
                 format!("the means of columns have moved: {}{more}", named.join(", ")),
+            );
+        }
+        if !outside.is_empty() {
+            let named: Vec<String> = outside
+                .iter()
+                .take(3)
+                .map(|(input, far)| format!("'{}' by {far:+.0} sd", task.inputs[*input]))
+                .collect();
+            let more = if outside.len() > 3 {
+                format!(" and {} more", outside.len() - 3)
+            } else {
+                String::new()
+            };
+            add(
+                FindingKind::Shift,
+                true,
+                format!(
+                    "columns lie outside the rows that fixed the basis, where its features saturate: {}{more}; linear columns \
+                     still follow them. To fix the basis anew, make a new model whose first file has rows of both kinds",
+                    named.join(", ")
+                ),
             );
         }
         if let Some(worst) = self.found.worst.first() {

@@ -1,0 +1,374 @@
+//! Groups of columns behind one frozen map: every robust basis, and the portfolio of `auto`.
+//!
+//! A robust basis is its features of the mapped inputs and, unless `linear=off`, the inputs next to them. `auto` has more
+//! groups than any one model needs; a [`Candidate`] is some of them, and which candidate predicts is decided from
+//! the pooled summary, again whenever it changes. The columns of a candidate are columns of the one design, so its sums are
+//! part of the sums that are kept: nothing about learning, merging, removing or sending summaries knows of candidates.
+
+use std::sync::Arc;
+
+use super::frame::Frame;
+use super::spec::{Kind, Piece, Scale};
+use super::{Basis, BasisError, Map, Parts, spline, units};
+
+/// Splines for each input, and the share of the width they may have.
+const SPLINES: usize = 6;
+const SPLINE_SHARE: usize = 3;
+/// Products may have this share of the width.
+const PRODUCT_SHARE: usize = 6;
+/// Where the knots of the splines lie.
+const SPLINE_RANGE: f64 = 2.5;
+/// γ·d of the random features.
+const SMOOTH: f64 = 0.05;
+const FINE: f64 = 0.2;
+const RANKS: f64 = 0.15;
+/// The most columns that `auto` has by default next to the inputs.
+const MOST: usize = 2000;
+
+/// Some groups of the columns of `auto`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[doc(hidden)] // for cli, file, python, report
+pub struct Candidate {
+    /// The groups by name, such as `linear+spline`.
+    pub name: String,
+    /// The columns of the map, ascending.
+    pub columns: Vec<usize>,
+    pieces: Vec<Piece>,
+}
+
+/// Groups of columns behind one frame.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Blocks {
+    frame: Frame,
+    blocks: Vec<Block>,
+    origin: Option<Vec<f64>>,
+}
+
+/// A group of columns next to each other.
+#[derive(Debug, Clone, PartialEq)]
+struct Block {
+    piece: Piece,
+    features: Features,
+    width: usize,
+    /// Whether it is computed; the columns of others are 0.
+    active: bool,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+enum Features {
+    /// The inputs, bounded far out.
+    Linear,
+    /// A map of the inputs in the units of `scale`, without its first columns.
+    Mapped { scale: Scale, map: Arc<Map>, skip: usize },
+}
+
+/// The groups of `auto` on `d` inputs, with the number of columns of each.
+pub(super) fn portfolio(d: usize, width: Option<usize>, only: &[Piece]) -> Vec<(Piece, usize)> {
+    let width = width.unwrap_or_else(|| d.saturating_mul(12).saturating_add(500).min(MOST));
+    let splines = d.saturating_mul(SPLINES);
+    let splines = if splines <= width / SPLINE_SHARE { splines } else { 0 };
+    let products = d.saturating_mul(d + 1) / 2;
+    let products = if products <= width / PRODUCT_SHARE { products } else { 0 };
+    let random = width - splines - products;
+    let smooth = random * 4 / 10;
+    let fine = (random - smooth) / 2;
+    let all = [
+        (Piece::Linear, d),
+        (Piece::Spline, splines),
+        (Piece::Products, products),
+        (Piece::Smooth, smooth),
+        (Piece::Fine, fine),
+        (Piece::Ranks, random - smooth - fine),
+    ];
+    let wanted = |piece: &Piece| only.is_empty() || only.contains(piece);
+    all.into_iter().filter(|(piece, columns)| *columns > 0 && wanted(piece)).collect()
+}
+
+/// What a basis learns from the first rows behind its frame.
+pub(super) fn learn(kind: &Kind, rows: &[f64], d: usize) -> Result<Vec<f64>, BasisError> {
+    let Some((scale, _)) = kind.frame() else {
+        return Ok(Frame::learn(rows, d, true)?.write());
+    };
+    let frame = Frame::learn(rows, d, scale == Scale::Quantile)?;
+    let mut mapped = vec![0.0; rows.len()];
+    frame.apply(scale, rows, &mut mapped);
+    let learned = match kind.inside() {
+        Kind::Spline { .. } => spline::learn(&mapped, d)?,
+        inner @ (Kind::Rbf { .. } | Kind::Rff { .. }) => {
+            // Units are those of the frame.
+            units::learn(&inner, &mapped, d)?
+        }
+        _ => Vec::new(),
+    };
+    Ok([frame.write(), learned].concat())
+}
+
+impl Blocks {
+    /// Builds the groups of a kind that has a frame.
+    pub(super) fn build(kind: &Kind, d: usize, frozen: &[f64]) -> Result<Self, &'static str> {
+        let Kind::Auto { width, only, seed } = kind else {
+            let (scale, linear) = kind.frame().ok_or("the basis has no frozen map")?;
+            let (frame, rest) = Frame::read(frozen, d, scale == Scale::Quantile)?;
+            let inner = Basis(kind.inside());
+            let given = inner.given(d);
+            let skip = if linear && matches!(kind, Kind::Polynomial { .. }) { d } else { 0 };
+            let frozen = if rest.is_empty() { &given } else { rest };
+            let map = Map::thaw(&inner, d, frozen)
+                .map_err(|_| "the numbers of its features are invalid")?;
+            let mut blocks = Vec::new();
+            if linear {
+                blocks.push(Block::linear(d));
+            }
+            if map.width() > skip {
+                blocks.push(Block::mapped(Piece::Smooth, scale, map, skip));
+            }
+            return Ok(Self::new(frame, blocks));
+        };
+        let (frame, rest) = Frame::read(frozen, d, true)?;
+        if !rest.is_empty() {
+            return Err("there are too many");
+        }
+        let block = |(piece, columns): (Piece, usize)| {
+            let (scale, kind) = match piece {
+                Piece::Linear => return Ok(Block::linear(d)),
+                Piece::Spline => {
+                    let range = Some((-SPLINE_RANGE, SPLINE_RANGE));
+                    let (scale, linear) = (Scale::Range, false);
+                    (Scale::Clip, Kind::Spline { count: SPLINES, range, scale, linear })
+                }
+                Piece::Products => {
+                    let (degree, interactions, scale, linear) = (2, true, Scale::None, false);
+                    (Scale::Clip, Kind::Polynomial { degree, interactions, scale, linear })
+                }
+                Piece::Smooth => (Scale::Clip, waves(columns, SMOOTH, d, *seed)),
+                Piece::Fine => (Scale::Clip, waves(columns, FINE, d, seed.wrapping_add(1))),
+                Piece::Ranks => (Scale::Quantile, waves(columns, RANKS, d, seed.wrapping_add(2))),
+            };
+            let inner = Basis(kind);
+            let map =
+                Map::thaw(&inner, d, &inner.given(d)).map_err(|_| "its features are invalid")?;
+            let skip = if piece == Piece::Products { d } else { 0 };
+            Ok(Block::mapped(piece, scale, map, skip))
+        };
+        let blocks: Result<Vec<Block>, &'static str> =
+            portfolio(d, *width, only).into_iter().map(block).collect();
+        let blocks = blocks?;
+        if blocks.is_empty() {
+            return Err("none of the groups it names has columns on so many inputs");
+        }
+        Ok(Self::new(frame, blocks))
+    }
+
+    fn new(frame: Frame, blocks: Vec<Block>) -> Self {
+        let own = |block: &Block| match &block.features {
+            Features::Mapped { map, .. } => map.origin().map(<[f64]>::to_vec),
+            Features::Linear => None,
+        };
+        let has = blocks.iter().any(|block| own(block).is_some());
+        let origin = has.then(|| {
+            blocks.iter().flat_map(|b| own(b).unwrap_or_else(|| vec![0.0; b.width])).collect()
+        });
+        Self { frame, blocks, origin }
+    }
+
+    pub(super) fn origin(&self) -> Option<&[f64]> {
+        self.origin.as_deref()
+    }
+
+    /// φ of all rows; row i of the result begins at `out[i * stride]`.
+    pub(super) fn apply(
+        &self,
+        rows: &[f64],
+        out: &mut [f64],
+        stride: usize,
+    ) -> Result<(), BasisError> {
+        let d = self.frame.shift.len();
+        let k = rows.len() / d;
+        let mut mapped: [Option<Vec<f64>>; 2] = [None, None];
+        let mut skipped = Vec::new();
+        let mut offset = 0;
+        for block in &self.blocks {
+            let width = block.width;
+            match &block.features {
+                _ if !block.active => {
+                    (0..k).for_each(|i| out[i * stride + offset..][..width].fill(0.0));
+                }
+                Features::Linear => {
+                    for (i, row) in rows.chunks_exact(d).enumerate() {
+                        let out = &mut out[i * stride + offset..][..d];
+                        (0..d).for_each(|j| out[j] = self.frame.bounded(j, row[j]));
+                    }
+                }
+                Features::Mapped { scale, map, skip } => {
+                    let rows =
+                        mapped[usize::from(*scale == Scale::Quantile)].get_or_insert_with(|| {
+                            let mut mapped = vec![0.0; rows.len()];
+                            self.frame.apply(*scale, rows, &mut mapped);
+                            mapped
+                        });
+                    if *skip == 0 {
+                        map.apply(rows, out, stride, offset)?;
+                    } else {
+                        let whole = map.width();
+                        skipped.resize(k * whole, 0.0);
+                        map.apply(rows, &mut skipped, whole, 0)?;
+                        for i in 0..k {
+                            let from = &skipped[i * whole + skip..][..width];
+                            out[i * stride + offset..][..width].copy_from_slice(from);
+                        }
+                    }
+                }
+            }
+            offset += width;
+        }
+        Ok(())
+    }
+
+    /// The same with the columns of all groups but those of a candidate left at 0.
+    pub(super) fn masked(&self, candidate: &Candidate) -> Self {
+        let mut masked = self.clone();
+        for block in &mut masked.blocks {
+            block.active = candidate.pieces.contains(&block.piece);
+        }
+        masked
+    }
+
+    /// The same with groups left at 0 of which no column counts; `None` where all are needed.
+    pub(super) fn without_unused(&self, counts: impl Fn(usize) -> bool) -> Option<Self> {
+        let mut masked = self.clone();
+        let mut offset = 0;
+        for block in &mut masked.blocks {
+            block.active &= (offset..offset + block.width).any(&counts);
+            offset += block.width;
+        }
+        masked.blocks.iter().any(|block| !block.active).then_some(masked)
+    }
+
+    /// The columns that are computed; `None` where all are.
+    pub(super) fn computed_columns(&self) -> Option<Vec<usize>> {
+        if self.blocks.iter().all(|block| block.active) {
+            return None;
+        }
+        let mut columns = Vec::new();
+        let mut offset = 0;
+        for block in &self.blocks {
+            if block.active {
+                columns.extend(offset..offset + block.width);
+            }
+            offset += block.width;
+        }
+        Some(columns)
+    }
+
+    /// Every choice of groups that is compared, narrow ones first. The inputs are part of each where they are a group.
+    pub(super) fn candidates(&self) -> Vec<Candidate> {
+        use Piece::{Fine, Linear, Products, Ranks, Smooth, Spline};
+        let choices: [&[Piece]; 10] = [
+            &[Linear],
+            &[Linear, Spline],
+            &[Linear, Products],
+            &[Linear, Smooth],
+            &[Linear, Fine],
+            &[Linear, Ranks],
+            &[Linear, Smooth, Fine],
+            &[Linear, Spline, Products, Smooth, Fine],
+            &[Linear, Smooth, Fine, Ranks],
+            &[Linear, Spline, Products, Smooth, Fine, Ranks],
+        ];
+        let mut found: Vec<Candidate> = Vec::new();
+        for choice in choices {
+            let mut columns = Vec::new();
+            let mut pieces = Vec::new();
+            let mut offset = 0;
+            for block in &self.blocks {
+                if choice.contains(&block.piece) {
+                    columns.extend(offset..offset + block.width);
+                    pieces.push(block.piece);
+                }
+                offset += block.width;
+            }
+            let missing =
+                choice[1..].iter().any(|piece| !self.blocks.iter().any(|b| b.piece == *piece));
+            let alone = choice.len() <= 2 && missing;
+            if !pieces.is_empty() && !alone && found.iter().all(|other| other.columns != columns) {
+                found.push(Candidate { name: Piece::joined(&pieces), columns, pieces });
+            }
+        }
+        found.sort_by_key(|candidate| candidate.columns.len());
+        found
+    }
+
+    pub(super) fn names(&self, x: &[String], prefixed: bool) -> Vec<String> {
+        let of = |block: &Block| match &block.features {
+            Features::Linear => x.to_vec(),
+            Features::Mapped { map, skip, .. } => {
+                let names = map.names(x).split_off(*skip);
+                if !prefixed || matches!(block.piece, Piece::Spline | Piece::Products) {
+                    return names;
+                }
+                (1..=names.len()).map(|i| format!("{}{i}", block.piece.name())).collect()
+            }
+        };
+        self.blocks.iter().flat_map(of).collect()
+    }
+
+    pub(super) fn parts(&self) -> Parts<'_> {
+        let part = |block: &'_ Block| match &block.features {
+            Features::Linear => None,
+            Features::Mapped { scale, skip, .. } => Some((*scale == Scale::Quantile, *skip)),
+        };
+        let parts = self.blocks.iter().map(|block| match (&block.features, part(block)) {
+            (Features::Mapped { map, .. }, Some((quantile, skip))) => {
+                super::parts::Group::Mapped { quantile, skip, parts: map.parts() }
+            }
+            _ => super::parts::Group::Linear,
+        });
+        Parts::Groups { frame: &self.frame, groups: parts.collect() }
+    }
+
+    /// Whether the first group is that of the inputs.
+    pub(super) fn begins_with_inputs(&self) -> bool {
+        self.blocks.first().is_some_and(|block| block.features == Features::Linear)
+    }
+
+    /// The input farthest out.
+    pub(super) fn responsible_input(&self, x: &[f64]) -> usize {
+        let size = |j: &usize| ((x[*j] - self.frame.shift[*j]) / self.frame.spread[*j]).abs();
+        (0..x.len()).max_by(|a, b| size(a).total_cmp(&size(b))).unwrap_or_default()
+    }
+
+    /// The frame, for who asks how far rows lie from the first.
+    pub(super) fn frame(&self) -> &Frame {
+        &self.frame
+    }
+}
+
+impl Block {
+    fn linear(d: usize) -> Self {
+        Self { piece: Piece::Linear, features: Features::Linear, width: d, active: true }
+    }
+
+    fn mapped(piece: Piece, scale: Scale, map: Map, skip: usize) -> Self {
+        let width = map.width() - skip;
+        let map = map.bounded();
+        Self {
+            piece,
+            features: Features::Mapped { scale, map: Arc::new(map), skip },
+            width,
+            active: true,
+        }
+    }
+}
+
+impl Candidate {
+    /// The basis that has the columns of this candidate alone.
+    pub(super) fn basis(&self, of: &Kind) -> Option<Basis> {
+        let Kind::Auto { width, seed, .. } = of else { return None };
+        Some(Basis(Kind::Auto { width: *width, only: self.pieces.clone(), seed: *seed }))
+    }
+}
+
+fn waves(count: usize, gamma: f64, d: usize, seed: u64) -> Kind {
+    let gamma = Some(gamma / d as f64);
+    Kind::Rff { count, gamma, scale: Scale::None, linear: false, seed }
+}

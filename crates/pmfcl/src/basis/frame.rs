@@ -1,0 +1,248 @@
+//! The frozen map in front of nonlinear features: what limits how far a row can go.
+//!
+//! Features of a basis were fixed by the first rows; a row far from these would otherwise have features no row had
+//! before, and a model whose parameters say nothing there. Three ways of seeing an input x, with mean μ and deviation σ
+//! of the first rows and z = (x − μ)/σ:
+//!
+//! | | value | bound |
+//! | --- | --- | --- |
+//! | `clip` | z/√(1 + (z/3)²) | ±3 |
+//! | `quantile` | √12·(share of first rows below x − ½), linear between knots | ±√3 |
+//! | linear columns | x itself up to 16σ, from there on μ ± σ(16 + log(1 + \|z\| − 16)) | some 30σ at a million times x |
+//!
+//! A hard clip would give all rows beyond it one place; measured, the smooth one is better where later tasks lie
+//! beyond the first. An input that is constant in the first rows has no deviation: a sixteenth of its size is taken, or
+//! 1 where it is 0.
+
+use super::BasisError;
+use super::spec::Scale;
+
+/// Where `clip` saturates, in deviations.
+const REACH: f64 = 3.0;
+/// How far the inputs themselves are linear, in deviations.
+const LINEAR: f64 = 16.0;
+/// z beyond this is as far as anything: its square is still a number.
+const FARTHEST: f64 = 1e100;
+/// Knots of `quantile`, for each input.
+pub(super) const KNOTS: usize = 64;
+/// The share of its size that an input which is constant in the first rows is taken to vary by.
+const CONSTANT: f64 = 1.0 / 16.0;
+/// Deviations below this share of the size are rounding.
+const LEAST: f64 = 1e-7;
+
+/// Mean and deviation of each input in the first rows, and the knots of `quantile` where they are used.
+#[derive(Debug, Clone, PartialEq)]
+#[doc(hidden)] // for export
+pub struct Frame {
+    /// μ of each input.
+    pub shift: Vec<f64>,
+    /// σ of each input.
+    pub spread: Vec<f64>,
+    /// For each input 64 knots in ascending order, the last one repeated where there are fewer, then their values.
+    pub knots: Vec<f64>,
+}
+
+impl Frame {
+    /// Where `clip` saturates.
+    pub const REACH: f64 = REACH;
+    /// How far the inputs themselves are linear.
+    pub const LINEAR: f64 = LINEAR;
+
+    /// How many numbers a frame has.
+    pub(super) fn numbers(d: usize, quantile: bool) -> usize {
+        2 * d + if quantile { 2 * KNOTS * d } else { 0 }
+    }
+
+    /// Learns the frame from the first rows, at least one.
+    pub(super) fn learn(rows: &[f64], d: usize, quantile: bool) -> Result<Self, BasisError> {
+        let n = (rows.len() / d) as f64;
+        let (mut shift, mut spread) = (Vec::with_capacity(d), Vec::with_capacity(d));
+        let mut knots = Vec::new();
+        for column in 0..d {
+            let values = || rows.iter().skip(column).step_by(d);
+            // Divided first: a sum of large values could overflow.
+            let mean: f64 = values().map(|x| x / n).sum();
+            let size = values().fold(0.0_f64, |most, x| most.max(x.abs()));
+            let scale = if size > 0.0 { size } else { 1.0 };
+            let square = |x: &f64| ((x - mean) / scale).powi(2) / n;
+            let deviation = scale * values().map(square).sum::<f64>().sqrt();
+            let constant = deviation <= LEAST * size;
+            let first = rows[column];
+            let (middle, unit) = match (constant, first.abs() > 0.0) {
+                (false, _) => (mean, deviation),
+                (true, true) => (first, first.abs() * CONSTANT),
+                (true, false) => (0.0, 1.0),
+            };
+            if !(middle.is_finite() && unit.is_finite() && unit > 0.0) {
+                let (lo, hi) =
+                    values().fold((first, first), |(lo, hi), x| (lo.min(*x), hi.max(*x)));
+                return Err(BasisError::Range { column, lo, hi });
+            }
+            shift.push(middle);
+            spread.push(unit);
+            if quantile {
+                let mut sorted: Vec<f64> = values().copied().collect();
+                sorted.sort_by(f64::total_cmp);
+                knots.extend(knots_of(&sorted, constant, middle, unit));
+            }
+        }
+        Ok(Self { shift, spread, knots })
+    }
+
+    /// The frame at the beginning of a list of numbers, and the rest of the list.
+    pub(super) fn read(
+        frozen: &[f64],
+        d: usize,
+        quantile: bool,
+    ) -> Result<(Self, &[f64]), &'static str> {
+        if frozen.len() < Self::numbers(d, quantile) {
+            return Err("there are too few");
+        }
+        let (shift, rest) = frozen.split_at(d);
+        let (spread, rest) = rest.split_at(d);
+        let (knots, rest) = rest.split_at(if quantile { 2 * KNOTS * d } else { 0 });
+        if spread.iter().any(|spread| *spread <= 0.0) {
+            return Err("a deviation is not positive");
+        }
+        if knots.chunks(KNOTS).any(|list| !list.is_sorted()) {
+            return Err("knots are not in order");
+        }
+        Ok((Self { shift: shift.to_vec(), spread: spread.to_vec(), knots: knots.to_vec() }, rest))
+    }
+
+    pub(super) fn write(&self) -> Vec<f64> {
+        [&self.shift[..], &self.spread, &self.knots].concat()
+    }
+
+    /// Rows in the units of a scale.
+    pub(super) fn apply(&self, scale: Scale, rows: &[f64], out: &mut [f64]) {
+        let d = self.shift.len();
+        for (row, out) in rows.chunks_exact(d).zip(out.chunks_exact_mut(d)) {
+            for j in 0..d {
+                out[j] = if scale == Scale::Quantile {
+                    self.rank(j, row[j])
+                } else {
+                    let z = ((row[j] - self.shift[j]) / self.spread[j]).clamp(-FARTHEST, FARTHEST);
+                    let far = z / REACH;
+                    z / (1.0 + far * far).sqrt()
+                };
+            }
+        }
+    }
+
+    /// The value of `quantile` for input j.
+    fn rank(&self, j: usize, x: f64) -> f64 {
+        let (knots, values) = self.knots[2 * KNOTS * j..][..2 * KNOTS].split_at(KNOTS);
+        let above = knots.partition_point(|knot| *knot <= x);
+        if above == 0 {
+            return values[0];
+        }
+        if above == KNOTS {
+            return values[KNOTS - 1];
+        }
+        let (from, to) = (knots[above - 1], knots[above]);
+        let share = (x - from) / (to - from);
+        values[above - 1] + share * (values[above] - values[above - 1])
+    }
+
+    /// Input j as a linear column.
+    pub(super) fn bounded(&self, j: usize, x: f64) -> f64 {
+        let z = (x - self.shift[j]) / self.spread[j];
+        if z.abs() <= LINEAR {
+            return x;
+        }
+        let far = libm::log1p(z.abs().min(FARTHEST) - LINEAR);
+        self.shift[j] + (self.spread[j] * (LINEAR + far)).copysign(z)
+    }
+}
+
+/// Knots at different values, ties at the middle of their ranks, then the value at each knot.
+fn knots_of(sorted: &[f64], constant: bool, middle: f64, unit: f64) -> Vec<f64> {
+    let (mut knots, mut values): (Vec<f64>, Vec<f64>) = if constant {
+        let step = |i: i32| f64::from(i) * REACH / 4.0;
+        (-4..=4).map(|i| (middle + unit * step(i), step(i) / REACH * 3.0_f64.sqrt())).unzip()
+    } else {
+        let n = sorted.len();
+        let mut chosen: Vec<f64> = (0..KNOTS).map(|i| sorted[i * (n - 1) / (KNOTS - 1)]).collect();
+        chosen.dedup();
+        let rank = |x: &f64| {
+            let below = sorted.partition_point(|y| y < x);
+            let not_above = sorted.partition_point(|y| y <= x);
+            let share = (below + not_above) as f64 / (2 * n) as f64;
+            12.0_f64.sqrt() * (share - 0.5)
+        };
+        let values = chosen.iter().map(rank).collect();
+        (chosen, values)
+    };
+    for list in [&mut knots, &mut values] {
+        let last = list[list.len() - 1];
+        list.resize(KNOTS, last);
+    }
+    [knots, values].concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn one(rows: &[f64], scale: Scale, x: f64) -> f64 {
+        let frame = Frame::learn(rows, 1, true).unwrap();
+        let mut out = [0.0];
+        frame.apply(scale, &[x], &mut out);
+        out[0]
+    }
+
+    #[test]
+    fn near_the_mean_units_are_deviations_and_far_rows_saturate() {
+        let rows = [1.0, 3.0];
+        assert!((one(&rows, Scale::Clip, 2.01) - 0.01).abs() < 1e-6);
+        assert!((one(&rows, Scale::Clip, 2e6) - 3.0).abs() < 1e-9);
+        for x in [f64::MAX, 1e200] {
+            assert!((one(&rows, Scale::Clip, x) - 3.0).abs() < 1e-12);
+            assert!((one(&rows, Scale::Clip, -x) + 3.0).abs() < 1e-12);
+        }
+    }
+
+    #[test]
+    fn ranks_put_ties_in_the_middle_and_end_at_the_range() {
+        let rows: Vec<f64> = (0..1000).map(f64::from).collect();
+        assert!(one(&rows, Scale::Quantile, 499.5).abs() < 1e-12);
+        assert!((one(&rows, Scale::Quantile, 749.5) - 3.0_f64.sqrt() / 2.0).abs() < 0.01);
+        let end = one(&rows, Scale::Quantile, 999.0);
+        assert_eq!(one(&rows, Scale::Quantile, f64::MAX).to_bits(), end.to_bits());
+        // A column of zeros and ones has two places, half a standard uniform apart.
+        let binary = [0.0, 0.0, 0.0, 1.0];
+        let gap = one(&binary, Scale::Quantile, 1.0) - one(&binary, Scale::Quantile, 0.0);
+        assert!((gap - 3.0_f64.sqrt()).abs() < 1e-12);
+    }
+
+    #[test]
+    fn a_constant_input_still_has_a_unit() {
+        for scale in [Scale::Clip, Scale::Quantile] {
+            let (a, b) = (one(&[72.0; 5], scale, 72.0), one(&[72.0; 5], scale, 60.0));
+            assert!(a.abs() < 1e-12 && b < -0.5, "{a} {b}");
+            assert!(one(&[0.0; 5], scale, 1.0) > 0.4);
+        }
+    }
+
+    #[test]
+    fn linear_columns_are_the_inputs_until_they_are_far() {
+        let frame = Frame::learn(&[1.0, 3.0], 1, false).unwrap();
+        assert_eq!(frame.bounded(0, 17.9).to_bits(), 17.9_f64.to_bits());
+        assert!((frame.bounded(0, 18.0 + 1e-9) - 18.0).abs() < 1e-6);
+        assert!(frame.bounded(0, 1e6) < 33.0 && frame.bounded(0, f64::MAX) < 300.0);
+        assert!(frame.bounded(0, -1e6) > -29.0);
+    }
+
+    #[test]
+    fn what_was_written_is_read_and_nonsense_is_refused() {
+        let frame = Frame::learn(&[1.0, 5.0, 3.0, 5.0], 2, true).unwrap();
+        let numbers = frame.write();
+        let (again, rest) = Frame::read(&numbers, 2, true).unwrap();
+        assert!(again == frame && rest.is_empty());
+        assert!(Frame::read(&numbers[1..], 2, true).is_err());
+        let mut wrong = numbers.clone();
+        wrong[2] = 0.0;
+        assert!(Frame::read(&wrong, 2, true).is_err());
+    }
+}

@@ -1,0 +1,154 @@
+//! Which candidate of a portfolio predicts: decided from the pool alone, again whenever it changes.
+//!
+//! The columns of a candidate are columns of the design, so the pooled summary of a candidate is that of the pool with the
+//! others taken out (one QR). Each is judged by the least score of generalised cross-validation over all ridges, degrees
+//! of freedom counted as for the automatic ridge. A bound of a loss that is not quadratic is judged as if it were the loss, at
+//! the anchors of its tasks: the deviance in the place of the squared error.
+//!
+//! Neither order nor split decides: the score is a continuous function of the pooled sums. A candidate with more columns must be
+//! better by more than rounding.
+
+use super::{Pool, SolveInput, Solved, TaskContext};
+use crate::basis::{Candidate, Design};
+use crate::error::Result;
+use crate::solve::ridge::least_score;
+use crate::summary::Summary;
+
+/// A wider candidate is taken when its score is lower by more than this share.
+const TIE: f64 = 1e-9;
+
+/// A candidate and its score.
+#[derive(Debug, Clone, PartialEq)]
+#[doc(hidden)] // for cli, python, report
+pub struct CandidateScore {
+    /// The groups of columns, such as `linear+spline`.
+    pub name: String,
+    /// Columns without the intercept.
+    pub columns: usize,
+    /// Generalised cross-validation: the share of the targets' variance that is expected to stay unexplained in new rows.
+    pub score: f64,
+    /// Whether it predicts.
+    pub chosen: bool,
+}
+
+/// What a portfolio looks like once a candidate has been chosen.
+#[derive(Debug, Clone)]
+pub(crate) struct Chosen {
+    pub(crate) scores: Vec<CandidateScore>,
+    pub(crate) candidate: Candidate,
+    /// The design with all other columns 0.
+    pub(crate) design: Design,
+    /// The pool with all other columns 0.
+    pub(crate) pool: Pool,
+    /// Columns of the design that are not 0.
+    columns: Vec<usize>,
+}
+
+impl Chosen {
+    /// Chooses from the candidates of a design; `None` where there is nothing to choose.
+    ///
+    /// Cost: a QR and an SVD for each candidate, shared between threads.
+    ///
+    /// # Errors
+    /// When an SVD does not converge.
+    pub(crate) fn of(
+        context: &TaskContext<'_>,
+        pool: &Pool,
+        effective: f64,
+    ) -> Result<Option<Self>> {
+        let design = context.design;
+        let mut candidates = design.map().candidates();
+        if candidates.len() < 2 {
+            return Ok(None);
+        }
+        let judged = context.problem.method().judged();
+        let score = |candidate: &Candidate| -> Result<f64> {
+            let own = pool.quadratic.choose_columns(&design.columns_of(candidate))?;
+            least_score(&own, design.intercept(), effective, judged)
+        };
+        let scores = each(&candidates, context.settings.threads, score)?;
+        let mut chosen = 0;
+        for (i, score) in scores.iter().enumerate() {
+            if *score < scores[chosen] * (1.0 - TIE) {
+                chosen = i;
+            }
+        }
+        let table = candidates.iter().zip(&scores).enumerate().map(|(i, (candidate, score))| {
+            let (name, columns) = (candidate.name.clone(), candidate.columns.len());
+            CandidateScore { name, columns, score: *score, chosen: i == chosen }
+        });
+        let scores = table.collect();
+        let candidate = candidates.swap_remove(chosen);
+        let columns = design.columns_of(&candidate);
+        let mask = |summary: &Summary| summary.mask_columns(&columns);
+        let pool = Pool {
+            quadratic: mask(&pool.quadratic)?,
+            scatters: pool.scatters.iter().map(mask).collect::<Result<_>>()?,
+            ..pool.clone()
+        };
+        let design = design.masked(&candidate);
+        Ok(Some(Self { scores, candidate, design, pool, columns }))
+    }
+
+    /// A summary with all columns 0 that were not chosen.
+    pub(crate) fn mask(&self, summary: &Summary) -> Result<Summary> {
+        summary.mask_columns(&self.columns)
+    }
+}
+
+/// The solution of a pool, a candidate chosen first where there are several.
+///
+/// # Errors
+/// As the choice and the solution.
+pub(crate) fn solve_chosen(input: SolveInput<'_>) -> Result<(Solved, Option<Chosen>)> {
+    let method = input.context.problem.method();
+    let Some(chosen) = Chosen::of(&input.context, input.pool, input.effective)? else {
+        return Ok((method.solve(&input)?, None));
+    };
+    let solved = method.solve(&chosen.view(input)?)?;
+    Ok((solved, Some(chosen)))
+}
+
+impl Chosen {
+    /// What the chosen candidate is solved from.
+    pub(crate) fn view<'a>(&'a self, input: SolveInput<'a>) -> Result<SolveInput<'a>> {
+        let masked = |(summary, share): (std::borrow::Cow<'_, Summary>, f64)| {
+            Ok((std::borrow::Cow::Owned(self.mask(&summary)?), share))
+        };
+        let tasks = input.tasks.map(|tasks| tasks.into_iter().map(masked).collect::<Result<_>>());
+        Ok(SolveInput {
+            context: TaskContext { design: &self.design, ..input.context },
+            pool: &self.pool,
+            tasks: tasks.transpose()?,
+            ..input
+        })
+    }
+}
+
+/// One number for each candidate, in order; threads share the candidates.
+fn each(
+    candidates: &[Candidate],
+    threads: usize,
+    score: impl Fn(&Candidate) -> Result<f64> + Sync,
+) -> Result<Vec<f64>> {
+    if threads < 2 {
+        return candidates.iter().map(score).collect();
+    }
+    let next = std::sync::atomic::AtomicUsize::new(0);
+    let mut found: Vec<(usize, Result<f64>)> = std::thread::scope(|scope| {
+        let run = || {
+            let mut own = Vec::new();
+            loop {
+                // The widest first: they take longest.
+                let i = next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                let Some(at) = candidates.len().checked_sub(i + 1) else { return own };
+                own.push((at, score(&candidates[at])));
+            }
+        };
+        let workers: Vec<_> =
+            (0..threads.min(candidates.len())).map(|_| scope.spawn(run)).collect();
+        workers.into_iter().flat_map(|w| w.join().expect("a candidate panicked")).collect()
+    });
+    found.sort_by_key(|(at, _)| *at);
+    found.into_iter().map(|(_, score)| score).collect()
+}

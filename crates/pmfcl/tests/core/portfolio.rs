@@ -1,0 +1,385 @@
+//! Bases behind a frozen map, and the portfolio of `auto`: what is chosen depends on the rows alone, far rows do no harm, and
+//! what an earlier version wrote means what it meant.
+
+use crate::support::Table;
+use pmfcl::basis::Map;
+use pmfcl::federated::{Rules, Server, Update};
+use pmfcl::problem::Agreement;
+use pmfcl::{
+    Accumulator, Basis, Design, Labels, Learner, MemoryKind, Problem, Rows, Settings, TaskRows,
+};
+use pmfcl_oracle::Draw;
+
+/// What any two ways may differ by, in standard deviations of the target.
+const SAME: f64 = 1e-7;
+const D: usize = 4;
+
+fn basis(spec: &str) -> Basis {
+    spec.parse().unwrap()
+}
+
+/// y = sin(2x₀) + x₁x₂ + 0.1·noise; the last input is constant, or a copy.
+fn curved(n: usize, seed: u64) -> Table {
+    let mut draw = Draw::new(seed);
+    let mut table = Table::noise(n, D, 1, &mut draw);
+    for (row, y) in table.x.chunks_exact_mut(D).zip(&mut table.y) {
+        row[3] = if seed.is_multiple_of(2) { 7.0 } else { row[0] };
+        *y = (2.0 * row[0]).sin() + row[1] * row[2] + 0.1 * *y;
+    }
+    table
+}
+
+fn settings(spec: &str) -> Settings {
+    Settings { basis: basis(spec), threads: 1, ..Settings::default() }
+}
+
+/// A learner whose design was fixed by the first rows of a table, as all ways of learning it have to share one.
+fn fixed(problem: Problem, settings: &Settings, table: &Table) -> Learner {
+    let mut learner = Learner::new(problem, settings.clone()).unwrap();
+    let first = table.part(0, table.n().min(300));
+    let design = learner.design_for(&first.rows()).unwrap();
+    learner.fix_design(design).unwrap();
+    learner
+}
+
+fn learned(settings: &Settings, table: &Table, cuts: &[Vec<usize>]) -> Learner {
+    let mut learner = fixed(Problem::squared(), settings, table);
+    for (t, rows) in cuts.iter().enumerate() {
+        learner.learn(&t.to_string(), table.pick(rows).task(), 1.0).unwrap();
+    }
+    learner
+}
+
+/// All rows in another order, cut into `count` tasks of uneven sizes.
+fn cuts(n: usize, count: usize, seed: u64) -> Vec<Vec<usize>> {
+    let order = Draw::new(seed).order(n);
+    let mut ends: Vec<usize> = (1..count).map(|t| n * t * t / (count * count) + t).collect();
+    ends.push(n);
+    let mut from = 0;
+    ends.into_iter().map(|to| order[std::mem::replace(&mut from, to)..to].to_vec()).collect()
+}
+
+fn deviation(y: &[f64]) -> f64 {
+    let mean = y.iter().sum::<f64>() / y.len() as f64;
+    (y.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / y.len() as f64).sqrt()
+}
+
+fn gap(a: &[f64], b: &[f64]) -> f64 {
+    a.iter().zip(b).fold(0.0, |m: f64, (a, b)| m.max((a - b).abs()))
+}
+
+fn chosen(learner: &Learner) -> String {
+    let found = learner.candidates().unwrap();
+    let mut chosen = found.iter().filter(|c| c.chosen).map(|c| c.name.clone());
+    let name = chosen.next().expect("one is chosen");
+    assert_eq!(chosen.next(), None);
+    name
+}
+
+#[test]
+fn choice_and_predictions_do_not_depend_on_split_order_memory_or_accumulator() {
+    for (n, seed) in [(900, 1), (900, 2), (60, 3), (25, 4)] {
+        let table = curved(n, seed);
+        let plain = settings("auto:60");
+        let whole = learned(&plain, &table, &[(0..n).collect()]);
+        let expected = whole.predict(table.rows()).unwrap();
+        let sd = deviation(&table.y);
+        let compact = Settings { memory: MemoryKind::Compact, ..plain.clone() };
+        let gram = Settings { accumulator: Accumulator::Gram, ..plain.clone() };
+        let threads = Settings { threads: 3, ..plain.clone() };
+        for (what, settings) in
+            [("ledger", &plain), ("compact", &compact), ("gram", &gram), ("threads", &threads)]
+        {
+            for count in [1, 2, 7] {
+                let other = learned(settings, &table, &cuts(n, count, seed + 10));
+                assert_eq!(chosen(&other), chosen(&whole), "{what}, {count} tasks, {n} rows");
+                let found = gap(&other.predict(table.rows()).unwrap(), &expected) / sd;
+                assert!(found <= SAME, "{what}, {count} tasks, {n} rows: {found:e} sd");
+            }
+        }
+    }
+}
+
+#[test]
+fn merging_and_removing_end_at_the_choice_of_one_fit() {
+    let table = curved(800, 5);
+    let plain = settings("auto:60");
+    let parts = cuts(800, 5, 3);
+    let whole = learned(&plain, &table, &[(0..800).collect()]);
+    let expected = whole.predict(table.rows()).unwrap();
+    let mut merged = fixed(Problem::squared(), &plain, &table);
+    let mut other = merged.clone();
+    for (t, rows) in parts.iter().enumerate() {
+        let half = if t < 2 { &mut merged } else { &mut other };
+        half.learn(&format!("part {t}"), table.pick(rows).task(), 1.0).unwrap();
+    }
+    merged.merge(&other).unwrap();
+    // A task of straight lines, which would choose otherwise, comes and goes.
+    let line = Table::linear(5000, &[1.0, 2.0, 3.0, 4.0], 0.1, &mut Draw::new(8));
+    merged.learn("line", line.task(), 1.0).unwrap();
+    merged.solution().unwrap();
+    merged.unlearn("line").unwrap();
+    assert_eq!(chosen(&merged), chosen(&whole));
+    let found = gap(&merged.predict(table.rows()).unwrap(), &expected) / deviation(&table.y);
+    assert!(found <= SAME, "{found:e} sd");
+}
+
+#[test]
+fn probabilities_of_a_portfolio_do_not_depend_on_the_split() {
+    let table = curved(600, 6);
+    let names: Vec<&str> = table.y.iter().map(|y| if *y > 0.0 { "up" } else { "down" }).collect();
+    let problem = Problem::gaussian().with_option("calibrate", "off").unwrap();
+    let run = |parts: &[Vec<usize>]| {
+        let mut learner = fixed(problem.clone(), &settings("auto:60"), &table);
+        for (t, rows) in parts.iter().enumerate() {
+            let labels: Vec<&str> = rows.iter().map(|&i| names[i]).collect();
+            let part = table.pick(rows);
+            let rows = TaskRows::new(part.rows(), &Labels::new(&labels));
+            learner.learn(&t.to_string(), rows, 1.0).unwrap();
+        }
+        learner
+    };
+    let whole = run(&[(0..600).collect()]);
+    let split = run(&cuts(600, 6, 2));
+    assert_eq!(chosen(&whole), chosen(&split));
+    assert_ne!(chosen(&whole), "linear", "the classes are not separated by a line");
+    let (a, b) =
+        (whole.probabilities(table.rows()).unwrap(), split.probabilities(table.rows()).unwrap());
+    assert!(gap(&a, &b) <= SAME, "{:e}", gap(&a, &b));
+    let hits = whole.predict_classes(table.rows()).unwrap();
+    let hits = hits.iter().zip(&names).filter(|(a, b)| a == *b).count();
+    assert!(hits > 540, "{hits} of 600");
+    // Reports, novelty and calibration see the chosen columns alone.
+    assert!(whole.tasks().unwrap()[0].loss.is_some());
+    let mut measured = whole.clone();
+    measured.calibrate(TaskRows::new(table.rows(), &Labels::new(&names)), true).unwrap();
+    let novelty = measured.novelty(table.rows()).unwrap();
+    let middle = novelty.iter().filter(|v| **v < 0.5).count();
+    assert!((200..400).contains(&middle), "half of the rows are nearer than the median: {middle}");
+}
+
+#[test]
+fn straight_lines_stay_straight_and_curves_are_followed() {
+    let line = Table::linear(500, &[1.0, -2.0, 0.5, 0.0], 0.5, &mut Draw::new(1));
+    let learner = learned(&settings("auto"), &line, &[(0..500).collect()]);
+    let plain = learned(&settings("linear"), &line, &[(0..500).collect()]);
+    let held = Table::linear(500, &[1.0, -2.0, 0.5, 0.0], 0.5, &mut Draw::new(2));
+    let error = |l: &Learner, t: &Table| l.evaluate(t.task()).unwrap().r2();
+    let (a, b) = (error(&learner, &held), error(&plain, &held));
+    assert!(a > b - 0.005, "{a} against {b} of the linear basis");
+    let learner = learned(&settings("auto"), &curved(2000, 3), &[(0..2000).collect()]);
+    let held = curved(1000, 5);
+    assert_ne!(chosen(&learner), "linear");
+    assert!(error(&learner, &held) > 0.95, "{}", error(&learner, &held));
+}
+
+#[test]
+fn the_chosen_candidate_is_the_basis_that_has_its_columns_alone() {
+    let table = curved(700, 7);
+    let whole = learned(&settings("auto:60"), &table, &[(0..700).collect()]);
+    let only = settings(&format!("auto:60,only={}", chosen(&whole)));
+    let alone = learned(&only, &table, &[(0..700).collect()]);
+    let sd = deviation(&table.y);
+    let expected = whole.predict(table.rows()).unwrap();
+    let found = gap(&alone.predict(table.rows()).unwrap(), &expected) / sd;
+    assert!(found <= SAME, "{found:e} sd");
+
+    for memory in [MemoryKind::Ledger, MemoryKind::Compact] {
+        let settings = Settings { memory, ..settings("auto:60") };
+        let mut kept = learned(&settings, &table, &cuts(700, 4, 1));
+        let before = (kept.state_bytes(), chosen(&kept));
+        kept.keep_chosen().unwrap();
+        assert_eq!(kept.settings().basis, only.basis);
+        assert!(kept.candidates().unwrap().is_empty(), "what was kept is not chosen from again");
+        let found = gap(&kept.predict(table.rows()).unwrap(), &expected) / sd;
+        assert!(found <= SAME, "{memory:?}: {found:e} sd");
+        assert!(kept.state_bytes() <= before.0);
+        // Goes on learning, and its tasks can be removed.
+        kept.learn("more", curved(50, 1).task(), 1.0).unwrap();
+        if memory == MemoryKind::Ledger {
+            kept.unlearn("more").unwrap();
+            let found = gap(&kept.predict(table.rows()).unwrap(), &expected) / sd;
+            assert!(found <= SAME, "{found:e} sd");
+        }
+    }
+    let mut linear = learned(&settings("linear"), &table, &[(0..700).collect()]);
+    let refused = linear.keep_chosen().unwrap_err().to_string();
+    assert!(refused.contains("only `auto` has"), "{refused}");
+}
+
+#[test]
+fn what_is_exported_predicts_the_same() {
+    let table = curved(500, 9);
+    let learner = learned(&settings("auto:60"), &table, &[(0..500).collect()]);
+    let (design, parameters) = learner.deployed().unwrap();
+    assert_eq!(design.width(), parameters.theta.width());
+    let expected = learner.predict(table.rows()).unwrap();
+    let (m, theta) = (design.width(), parameters.theta.column(0));
+    let mut columns = vec![0.0; table.n() * (m - 1)];
+    design.map().apply(&table.x, &mut columns, m - 1, 0).unwrap();
+    let found: Vec<f64> = columns
+        .chunks_exact(m - 1)
+        .map(|row| theta[0] + row.iter().zip(&theta[1..]).map(|(x, t)| x * t).sum::<f64>())
+        .collect();
+    assert!(gap(&found, &expected) < 1e-9);
+}
+
+#[test]
+fn far_rows_do_not_explode() {
+    let table = curved(1500, 3);
+    let range = table.y.iter().fold(0.0_f64, |m, y| m.max(y.abs())) * 2.0;
+    let far = |learner: &Learner| {
+        let mut largest = 0.0_f64;
+        for factor in [1.0, 10.0, 1e3, 1e6, 1e12] {
+            let x: Vec<f64> = table.x.iter().map(|x| x * factor).collect();
+            let found = learner.predict(Rows::new(&x, D).unwrap()).unwrap();
+            largest = found.iter().fold(largest, |m, v| m.max(v.abs()));
+        }
+        largest / range
+    };
+    for spec in [
+        "auto",
+        "relu:200",
+        "spline:8",
+        "rff:200",
+        "rbf:100",
+        "ntk:20",
+        "poly:3,scale=clip",
+        "spline:8,scale=quantile",
+        "relu:200,scale=quantile",
+    ] {
+        let learner = learned(&settings(spec), &table, &[(0..1500).collect()]);
+        let found = far(&learner);
+        assert!(found < 30.0, "{spec}: {found} times the range of the target");
+    }
+    // What it was before, and still is for who asks for it.
+    let old = learned(&settings("relu:200,scale=range"), &table, &[(0..1500).collect()]);
+    assert!(far(&old) > 1e3);
+}
+
+#[test]
+fn inputs_next_to_features_make_no_basis_worse_than_linear_where_linear_is_right() {
+    let line = Table::linear(400, &[3.0, -2.0, 1.0, 0.5], 0.3, &mut Draw::new(3));
+    let held = Table::linear(400, &[3.0, -2.0, 1.0, 0.5], 0.3, &mut Draw::new(4));
+    let error = |spec: &str| {
+        let learner = learned(&settings(spec), &line, &[(0..400).collect()]);
+        learner.evaluate(held.task()).unwrap().r2()
+    };
+    let linear = error("linear");
+    for spec in ["rff:100", "relu:100", "rbf:50", "spline:6"] {
+        assert!(error(spec) > linear - 0.01, "{spec}: {} against {linear}", error(spec));
+    }
+}
+
+#[test]
+fn a_spec_in_a_file_means_what_it_meant() {
+    let rows: Vec<f64> = Draw::new(5).normals(60);
+    let later: Vec<f64> = Draw::new(6).normals(30).iter().map(|x| 10.0 * x).collect();
+    let columns = |map: &Map| {
+        let mut out = vec![0.0; 15 * map.width()];
+        map.apply(&later, &mut out, map.width(), 0).unwrap();
+        out.iter().map(|v| v.to_bits()).collect::<Vec<_>>()
+    };
+    for (old, now) in [
+        ("rff:20", "rff:20,scale=range"),
+        ("rff:20,seed=3", "rff:20,scale=range,seed=3"),
+        ("rff:20,gamma=0.5", "rff:20,gamma=0.5"),
+        ("relu:20", "relu:20,scale=range"),
+        ("rbf:20", "rbf:20,scale=range"),
+        ("ntk:5", "ntk:5,scale=range"),
+        ("spline:7", "spline:7,scale=range"),
+        ("spline:7,lo=0.0,hi=1.0", "spline:7,lo=0.0,hi=1.0"),
+        ("poly:2", "poly:2"),
+    ] {
+        let stored = Basis::from_stored(old).unwrap();
+        assert_eq!(stored, basis(now), "{old}");
+        assert_eq!(stored.stored(), old, "files and agreements of before are unchanged");
+        assert_eq!(stored.to_string(), now);
+        let (a, b) = (stored.fix(&rows, 2).unwrap(), basis(now).fix(&rows, 2).unwrap());
+        assert_eq!(columns(&a), columns(&b));
+        assert_eq!(a.frozen(), b.frozen());
+    }
+    for spec in [
+        "rff:20",
+        "spline:7,linear=off",
+        "relu:9,scale=quantile",
+        "auto:90,seed=4",
+        "poly:2,scale=clip",
+    ] {
+        let now = basis(spec);
+        assert_eq!(Basis::from_stored(&now.stored()).unwrap(), now, "{spec}");
+        assert_eq!(basis(&now.to_string()), now, "{spec}");
+    }
+    assert_eq!(basis("rff:20").stored(), "rff:20,scale=clip");
+}
+
+#[test]
+fn a_federation_agrees_on_the_portfolio_and_on_what_it_chooses() {
+    let table = curved(400, 11);
+    let settings = settings("auto:50");
+    let map = settings.basis.fix(&table.x[..200 * D], D).unwrap();
+    let design = Design::new(map, true);
+    let agreement = Agreement::new(Problem::squared(), settings.clone(), design, 1).unwrap();
+    let mut server = Server::new(agreement.clone(), Rules::default()).unwrap();
+    for (step, rows) in cuts(400, 4, 1).iter().enumerate() {
+        let part = table.pick(rows);
+        let update = Update::of_rows(&agreement, "client", step as u64 + 1, part.task()).unwrap();
+        server.accept_bytes(&update.to_bytes()).unwrap();
+    }
+    let joint = &server.joint().unwrap();
+    let mut whole = Learner::new(Problem::squared(), settings).unwrap();
+    whole.fix_design(agreement.design().clone()).unwrap();
+    whole.learn("all", table.task(), 1.0).unwrap();
+    assert_eq!(chosen(joint), chosen(&whole));
+    let (a, b) = (joint.predict(table.rows()).unwrap(), whole.predict(table.rows()).unwrap());
+    assert!(gap(&a, &b) / deviation(&table.y) <= SAME);
+}
+
+#[test]
+fn bounded_losses_choose_too() {
+    let mut table = curved(400, 13);
+    for y in &mut table.y {
+        *y = y.exp().round();
+    }
+    for loss in ["huber:1", "poisson"] {
+        let problem = Problem::parse(loss, None).unwrap();
+        let mut learner = fixed(problem, &settings("auto:40"), &table);
+        learner.learn("a", table.part(0, 200).task(), 1.0).unwrap();
+        learner.learn("b", table.part(200, 400).task(), 1.0).unwrap();
+        let found = learner.candidates().unwrap();
+        assert!(found.iter().all(|c| c.score.is_finite() && c.score > 0.0), "{loss}: {found:?}");
+        assert_ne!(chosen(&learner), "linear", "{loss}: {found:?}");
+        assert!(learner.predict(table.rows()).unwrap().iter().all(|v| v.is_finite()));
+        assert!(learner.solution_follows().unwrap(), "{loss}");
+    }
+    let names: Vec<&str> = table.y.iter().map(|y| if *y > 1.0 { "up" } else { "down" }).collect();
+    let mut learner = fixed(Problem::logistic(), &settings("auto:40"), &table);
+    learner.learn("a", TaskRows::new(table.rows(), &Labels::new(&names)), 1.0).unwrap();
+    assert_ne!(chosen(&learner), "linear");
+    let hits = learner.predict_classes(table.rows()).unwrap();
+    assert!(hits.iter().zip(&names).filter(|(a, b)| a == *b).count() > 340);
+}
+
+#[test]
+fn columns_taken_out_of_a_summary_are_those_of_the_rows_without_the_others() {
+    let mut draw = Draw::new(3);
+    for (n, d) in [(50, 9), (6, 9), (1, 4), (40, 30)] {
+        let table = Table::awkward(n, d, 2, &mut draw);
+        let keep: Vec<usize> = (0..d).filter(|j| j % 3 != 1).collect();
+        let few = Table {
+            x: table.x.chunks_exact(d).flat_map(|row| keep.iter().map(|&j| row[j])).collect(),
+            d: keep.len(),
+            ..table.clone()
+        };
+        let (found, expected) = (table.summary().choose_columns(&keep).unwrap(), few.summary());
+        assert_eq!((found.width(), found.rank()), (expected.width(), expected.rank()));
+        let theta = pmfcl::Theta::zeros(keep.len(), 2);
+        let (a, b) = (found.loss(&theta).unwrap(), expected.loss(&theta).unwrap());
+        assert!((a - b).abs() <= 1e-12 * b);
+        assert!((found.min_loss() - expected.min_loss()).abs() <= 1e-12 * b);
+    }
+    let summary = Table::noise(5, 3, 1, &mut draw).summary();
+    for wrong in [&[][..], &[1, 0], &[0, 0], &[3]] {
+        assert!(summary.choose_columns(wrong).is_err(), "{wrong:?}");
+    }
+}
