@@ -85,10 +85,13 @@ class ArrayColumns:
 
 def gaps_of(values: NDArray[Any]) -> NDArray[np.bool_]:
     """Which cells hold no value, or none that is finite."""
+    gaps: NDArray[np.bool_]
     if values.dtype.kind == "f":
-        return ~np.isfinite(values)
+        gaps = ~np.isfinite(values)
+        return gaps
     if values.dtype.kind == "M":
-        return np.isnat(values)
+        gaps = np.isnat(values)
+        return gaps
     if values.dtype.kind in "biu":
         return np.zeros(len(values), dtype=bool)
     return np.fromiter((is_missing(value) for value in values), dtype=bool, count=len(values))

@@ -897,6 +897,10 @@ fn tables_of_show() {
       z              -0.905
       k=green        -0.255
       k=red           0.255
+
+      coding onehot: a category has the coefficient of its 0/1 column; differences
+      between categories mean something, their level does not (pmfcl set --coding
+      reference or sum)
     ");
     assert_snapshot!(printed(&place, "show k.pmf"), @r"
     k.pmf
