@@ -1,23 +1,26 @@
-"""How good is a basis? One case of `pmfcl-lab bench tables`, through the Python package.
+"""How good is a basis? One case of `pmfcl-lab bench tables`, through the command line.
 
-    python bench/tables.py DATA_DIR SET METHOD
+    python bench/tables.py PROGRAM DATA_DIR SET METHOD
 
-Tasks come in order and in one pass, and no rows are kept; scores are those on the test rows of all tasks at the end. Prints one
-line of JSON: score (R² or accuracy), its mean over tasks, seconds in all, and peak memory in bytes. Boosting on all rows is one
-fit at the end, which is what a refit costs; boosting that goes on adds trees on the rows of each task. Leaves are those of trees
-grown on the first task alone, one-hot, next to the inputs.
+PROGRAM is `pmfcl`. Tasks come in order and in one pass, a file each, and no rows are kept; scores are those on the test rows of
+all tasks at the end. Prints one line of JSON: score (R² or accuracy), its mean over tasks, seconds in all (of the whole command,
+reading included), and peak memory in bytes. Boosting on all rows is one fit at the end, which is what a refit costs; boosting that
+goes on adds trees on the rows of each task. Leaves are those of trees grown on the first task alone, one-hot, next to the inputs.
 """
 
 import json
 import resource
+import subprocess
 import sys
+import tempfile
 import time
 import warnings
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.csv
 import pyarrow.parquet as pq
-from pmfcl import ContinualClassifier, ContinualRegressor
 
 TREES, LEAVES, ROUNDS = 40, 40, 100
 
@@ -50,7 +53,8 @@ def load(directory, name):
 def evaluate(predict, tests, classes):
     """The score on all test rows, and its mean over tasks."""
     targets = np.concatenate([y for _, y in tests])
-    found = [predict(x).reshape(y.shape) for x, y in tests]
+    whole = predict(np.concatenate([x for x, _ in tests])).reshape(targets.shape)
+    found = np.split(whole, np.cumsum([len(y) for _, y in tests])[:-1])
     if classes:
         hits = [float(np.mean(p == y)) for p, (_, y) in zip(found, tests, strict=True)]
         return float(np.mean(np.concatenate(found) == targets)), float(np.mean(hits))
@@ -60,18 +64,39 @@ def evaluate(predict, tests, classes):
     return float(1 - whole), float(1 - np.mean(shares))
 
 
-def continual(basis, tasks, classes):
+def write(path, x, y, classes):
+    """Rows as a file; classes are text."""
+    columns = {f"x{j}": x[:, j] for j in range(x.shape[1])}
+    if y is not None:
+        y = y.reshape(len(x), -1)
+        columns.update({f"y{k}": [f"c{v}" for v in y[:, 0]] if classes else y[:, k] for k in range(y.shape[1])})
+    pq.write_table(pa.table(columns), path)
+
+
+def continual(program, basis, tasks, classes):
     """One model, task after task."""
-    kind = ContinualClassifier if classes else ContinualRegressor
-    model = kind(basis=basis)
-    extra = {"classes": np.unique(np.concatenate([y for _, y in tasks]))} if classes else {}
-    for t, (x, y) in enumerate(tasks):
-        model.partial_fit(x, y, task=t, **(extra if t == 0 else {}))
-    model.predict(tasks[0][0][:1])
-    return model.predict
+    folder = Path(tempfile.mkdtemp())
+    files = [folder / f"t{t:03}.parquet" for t in range(len(tasks))]
+    for file, (x, y) in zip(files, tasks, strict=True):
+        write(file, x, y, classes)
+    targets = ",".join(f"y{k}" for k in range(tasks[0][1].reshape(len(tasks[0][1]), -1).shape[1]))
+    model = folder / "model.pmf"
+    begin = time.perf_counter()
+    subprocess.run([program, "learn", model, *files, "--target", targets, "--basis", basis, "--quiet"], check=True)
+    seconds = time.perf_counter() - begin
+    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
+
+    def predict(x):
+        rows, out = folder / "rows.parquet", folder / "out.csv"
+        write(rows, x, None, classes)
+        subprocess.run([program, "predict", model, rows, "-o", out, "--quiet"], check=True)
+        found = pa.csv.read_csv(out).to_pandas().to_numpy()
+        return np.array([int(v[1:]) for v in found[:, 0]]) if classes else found.astype(float)
+
+    return predict, seconds, peak
 
 
-def leaves(tasks, classes):
+def leaves(program, tasks, classes):
     """Indicators of leaves of trees that saw the first task alone."""
     from sklearn.ensemble import ExtraTreesClassifier, ExtraTreesRegressor
     from sklearn.preprocessing import OneHotEncoder
@@ -84,8 +109,8 @@ def leaves(tasks, classes):
     def columns(x):
         return np.hstack([x, coder.transform(forest.apply(x))])
 
-    predict = continual("linear", [(columns(x), y) for x, y in tasks], classes)
-    return lambda x: predict(columns(x))
+    predict, seconds, peak = continual(program, "linear", [(columns(x), y) for x, y in tasks], classes)
+    return lambda x: predict(columns(x)), seconds, peak
 
 
 def boosting(tasks, classes, goes_on):
@@ -132,24 +157,28 @@ def light(tasks, classes, goes_on):
     return predict
 
 
-def run(directory, name, method):
+def run(program, directory, name, method):
     """One case."""
     tasks, tests, classes = load(directory, name)
     begin = time.perf_counter()
-    ways = {
-        "leaves": lambda: leaves(tasks, classes),
+    peers = {
         "HistGradientBoosting": lambda: boosting(tasks, classes, False),
         "HistGradientBoosting, warm start": lambda: boosting(tasks, classes, True),
         "LightGBM": lambda: light(tasks, classes, False),
         "LightGBM, continued": lambda: light(tasks, classes, True),
     }
-    predict = ways[method]() if method in ways else continual(method, tasks, classes)
-    seconds = time.perf_counter() - begin
+    if method in peers:
+        predict = peers[method]()
+        seconds = time.perf_counter() - begin
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    elif method == "leaves":
+        predict, seconds, peak = leaves(program, tasks, classes)
+    else:
+        predict, seconds, peak = continual(program, method, tasks, classes)
     score, mean = evaluate(predict, tests, classes)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     print(json.dumps({"score": score, "mean": mean, "seconds": seconds, "peak": peak, "tasks": len(tasks)}))
 
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
-    run(*sys.argv[1:4])
+    run(*sys.argv[1:5])

@@ -423,7 +423,9 @@ class Continual(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no ann
         """Keeps the candidate of `basis="auto"` that was chosen, and drops the others for good. Returns the estimator."""
         learned(self)
         if basis != "chosen":
-            raise ValueError(f"basis={basis!r}: of a model that has learned, only 'chosen' can be kept; make a new model")
+            raise ValueError(
+                f"basis={basis!r}: of a model that has learned, only 'chosen' can be kept; make a new model"
+            )
         self._model.keep_chosen()
         self.basis = self._model.settings()["basis"]
         return self

@@ -264,7 +264,11 @@ def columns(case, weights):
         if code == 0:
             made.append(np.where(np.abs(z) <= 16, x, far))
             continue
-        own = {f"basis.{name.split('.', 2)[2]}": value for name, value in weights.items() if name.startswith(f"basis.{group}.")}
+        own = {
+            f"basis.{name.split('.', 2)[2]}": value
+            for name, value in weights.items()
+            if name.startswith(f"basis.{group}.")
+        }
         lists = (weights.get("basis.knots"), weights.get("basis.ranks"))
         if code == 1:
             seen = z / np.sqrt(1 + (z / 3) ** 2)

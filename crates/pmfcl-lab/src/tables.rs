@@ -1,6 +1,6 @@
 //! Bases against gradient boosting on tables: tasks in order, one pass, no rows kept.
 //!
-//! Every case runs in a process of its own (`bench/tables.py`), through the Python package, so that memory is that of the case.
+//! Every case runs in a process of its own (`bench/tables.py`), through the command line, so that memory is that of the case.
 
 use std::path::Path;
 use std::process::Command;
@@ -42,7 +42,12 @@ pub const METHODS: [&str; 12] = [
 ///
 /// # Errors
 /// When Python does not start. A case that fails there, such as a package that is not installed, has no numbers in the table.
-pub fn run(data: &Path, sets: &[String], methods: &[String]) -> Result<Vec<Table>, Trouble> {
+pub fn run(
+    program: &Path,
+    data: &Path,
+    sets: &[String],
+    methods: &[String],
+) -> Result<Vec<Table>, Trouble> {
     let mut tables = Vec::new();
     for set in sets {
         let mut table =
@@ -50,7 +55,7 @@ pub fn run(data: &Path, sets: &[String], methods: &[String]) -> Result<Vec<Table
         for method in methods {
             let run = Command::new("python3")
                 .args(["-c", PEER])
-                .arg(data)
+                .args([program, data])
                 .args([set, method])
                 .output()
                 .map_err(|e| Trouble::Peer(e.to_string()))?;

@@ -495,7 +495,9 @@ fn the_first_file_fixes_a_basis_for_all() {
     place.put("a.csv", part(&table.rows[..half]));
     place.put("b.csv", part(&table.rows[half..]));
     place.put("ab.csv", table.csv());
-    for basis in ["spline:4", "rff:32", "rff:32,scale=range", "rff:32,gamma=0.5,seed=7", "poly:2", "rbf:10"] {
+    for basis in
+        ["spline:4", "rff:32", "rff:32,scale=range", "rff:32,gamma=0.5,seed=7", "poly:2", "rbf:10"]
+    {
         let made = format!("--target rentals --ridge 0.001 --basis {basis}");
         // `b` alone cannot fix the basis: it is fixed by `a` in both.
         let tag = basis.replace([':', ',', '='], "-");

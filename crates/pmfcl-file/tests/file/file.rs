@@ -99,7 +99,9 @@ fn every_kind() -> Vec<Model> {
         sequential.learner.set_option("scheme", "sequential").unwrap();
         all.push(sequential);
     }
-    for basis in ["spline:4", "rff:16,seed=3", "rbf:5", "ntk:4", "poly:2", "rff:16,scale=range", "auto:30"] {
+    for basis in
+        ["spline:4", "rff:16,seed=3", "rbf:5", "ntk:4", "poly:2", "rff:16,scale=range", "auto:30"]
+    {
         let basis: Basis = basis.parse().unwrap();
         let ridge = Ridge::Fixed(1e-3);
         let accumulator = Accumulator::Gram;

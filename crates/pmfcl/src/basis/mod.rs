@@ -456,9 +456,7 @@ impl Map {
     pub fn candidates(&self) -> Vec<Candidate> {
         match &self.rule {
             // Groups that were named are those that predict.
-            Rule::Blocks(blocks)
-                if matches!(&self.basis.0, Kind::Auto { only, .. } if only.is_empty()) =>
-            {
+            Rule::Blocks(blocks) if matches!(&self.basis.0, Kind::Auto { only, .. } if only.is_empty()) => {
                 blocks.candidates()
             }
             _ => Vec::new(),

@@ -227,6 +227,8 @@ pub(super) struct Indicators {
     known: Option<crate::labels::Classes>,
     open: bool,
     accumulator: crate::summary::Accumulator,
+    /// Whether the automatic ridge, never below 1e-10 of the largest direction, shrinks what a portfolio finds.
+    shrunk: bool,
     threads: usize,
     /// The summarizer in use, and the classes its targets stand for.
     current: Option<(Summarizer, Vec<String>)>,
@@ -244,6 +246,9 @@ impl Indicators {
             known: context.outputs.classes().cloned(),
             open,
             accumulator: context.settings.accumulator,
+            shrunk: context.settings.accumulator == crate::summary::Accumulator::Auto
+                && context.settings.ridge == Ridge::Auto
+                && context.design.map().basis().is_portfolio(),
             threads: context.settings.threads,
             current: None,
             done: Partial::default(),
@@ -317,7 +322,8 @@ impl Indicators {
 
     fn begin(&mut self, targets: usize, classes: Vec<String>) -> Result<()> {
         let summarizer = Summarizer::new(self.design.clone(), targets, self.accumulator)?;
-        self.current = Some((summarizer.threads(self.threads), classes));
+        let summarizer = summarizer.threads(self.threads).shrunk(self.shrunk);
+        self.current = Some((summarizer, classes));
         Ok(())
     }
 

@@ -106,6 +106,8 @@ pub struct Summarizer {
     n: f64,
     target_sum: Vec<Compensated>,
     failed: Option<Error>,
+    /// Whether columns that nearly depend on others do no harm.
+    shrunk: bool,
 }
 
 #[derive(Debug)]
@@ -210,7 +212,16 @@ impl Summarizer {
             n: 0.0,
             target_sum: vec![Compensated::default(); targets],
             failed: None,
+            shrunk: false,
         })
+    }
+
+    /// Says that a ridge far above rounding will shrink the model, so that sums of products of columns that nearly depend on each
+    /// other keep enough digits: they are not replaced by factors.
+    #[must_use]
+    pub(crate) fn shrunk(mut self, shrunk: bool) -> Self {
+        self.shrunk = shrunk;
+        self
     }
 
     /// Uses up to `threads` threads for chunks of several leaves. The result does not depend on it.
@@ -420,6 +431,7 @@ impl Summarizer {
         let place = |i: usize| reduced + (i * size) as u64;
         let mut next = 0;
         if reduced == 0
+            && !self.shrunk
             && let State::Sums { sums, shift, units: None } = &mut self.state
         {
             // The first rows show whether sums of products keep the columns apart.

@@ -134,8 +134,8 @@ fn probabilities_of_a_portfolio_do_not_depend_on_the_split() {
         for (t, rows) in parts.iter().enumerate() {
             let labels: Vec<&str> = rows.iter().map(|&i| names[i]).collect();
             let part = table.pick(rows);
-            let rows = TaskRows::new(part.rows(), &Labels::new(&labels));
-            learner.learn(&t.to_string(), rows, 1.0).unwrap();
+            let labels = Labels::new(&labels);
+            learner.learn(&t.to_string(), TaskRows::new(part.rows(), &labels), 1.0).unwrap();
         }
         learner
     };

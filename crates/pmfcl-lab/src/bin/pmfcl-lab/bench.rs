@@ -54,8 +54,8 @@ enum What {
         #[arg(long, value_name = "DIR")]
         data: Option<PathBuf>,
     },
-    /// Every basis and `auto` against gradient boosting, tasks in order; needs Python with this package, scikit-learn and, where it
-    /// is to be compared, LightGBM.
+    /// Every basis and `auto` against gradient boosting, tasks in order; needs `pmfcl` next to this program, and Python with
+    /// pyarrow, pandas, scikit-learn and, where it is to be compared, LightGBM.
     Tables {
         /// The folder of the data sets.
         #[arg(long, value_name = "DIR")]
@@ -142,7 +142,8 @@ impl Bench {
             What::Reading { turns, data } => throughput::run(turns.turns, data.as_deref())?,
             What::Tables { data, sets, methods } => {
                 let all = tables::METHODS.map(str::to_owned);
-                tables::run(data, sets, if methods.is_empty() { &all } else { methods })?
+                let program = std::env::current_exe()?.with_file_name("pmfcl");
+                tables::run(&program, data, sets, if methods.is_empty() { &all } else { methods })?
             }
             What::Pmnist(digits) => digits.run(Benchmark::Permuted, threads)?,
             What::Rmnist(digits) => digits.run(Benchmark::Rotated, threads)?,
