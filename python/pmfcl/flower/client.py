@@ -20,7 +20,7 @@ from pmfcl._classifier import ContinualClassifier
 from pmfcl.federated import MOST_BYTES, Agreement
 
 from .journal import Journal
-from .records import AGREEMENT, ARRAYS, CONFIG, METRICS, PARAMETERS, PAYLOAD, log, packed
+from .records import AGREEMENT, ARRAYS, CONFIG, METRICS, PARAMETERS, PAYLOAD, REQUEST, log, packed
 
 # Where a client's secrets are between two messages of a round: on the node, which has the rows too.
 STATE = "pmfcl-secure"
@@ -48,6 +48,9 @@ class Secure:
         32 random bytes to sign with; rounds are then signed, and a server that lies about who takes part gets nothing.
     known : dict, optional
         Public keys by client, `pmfcl.federated.public_key(secret)` of each, which came by another way than the server.
+    calibrate : bool
+        Whether it also answers with masked tables of how well probabilities fit its rows, once for each step. A server that lies can
+        choose the model they are measured at, and the sums then show more of the cohort's rows than those of products do.
     """
 
     least: int = 3
@@ -57,6 +60,7 @@ class Secure:
     journal: str | os.PathLike[str] | None = None
     secret: bytes | None = None
     known: dict[str, bytes] = field(default_factory=dict)
+    calibrate: bool = False
 
     def check(self, agreement: Agreement, threshold: int, clients: int) -> None:
         """Refuses what this client was not set up for."""
@@ -142,29 +146,52 @@ def client_app(
                 else "the server asks for a plain summary, and this client gives masked sums alone"
             )
         with at_most(patience):
-            return answer(message, context) if secure is None else masked(secure, message, context)
+            if secure is not None:
+                return masked(secure, message, context)
+            return measured(message, context) if "calibrate" in message.content[CONFIG] else answer(message, context)
+
+    def measured(message: Any, context: Any) -> Message:
+        """The second round: how well probabilities fit the rows of each step the server has."""
+        arrays = message.content[ARRAYS]
+        agreement, request = Agreement.from_bytes(arrays[AGREEMENT].data), arrays[REQUEST].data
+        answers = {}
+        for step in message.content[CONFIG]["calibrate"]:
+            rows = enough(context, step)
+            if rows is not None:
+                answers[str(step)] = packed(agreement.calibrate(request, named(context), step, *rows))
+        return Message(RecordDict({ARRAYS: ArrayRecord(answers)}), reply_to=message)
 
     def masked(secure: Secure, message: Any, context: Any) -> Message:
         """One message of a round of secure aggregation."""
         arrays, config = message.content[ARRAYS], message.content[CONFIG]
         agreement, step, turn = Agreement.from_bytes(arrays[AGREEMENT].data), config["step"], config["secure"]
+        # Keys are of what is summed: products under the agreement, or what is measured for one request.
+        of, width, targets, noted = agreement.identity, agreement.width, agreement.n_targets, str(step)
+        request = arrays[REQUEST].data if REQUEST in arrays else None
+        if request is not None:
+            if not secure.calibrate:
+                raise ValueError(
+                    "the server asks how well probabilities fit, and this client is not set up to say (Secure(calibrate=True))"
+                )
+            of, targets = agreement._core.calibration_shape(request)
+            width, noted = 1, f"calibration of {step}"
         kept = json.loads(context.state[STATE]["journal"]) if STATE in context.state else {}
         journal = Journal(secure.journal, kept)
         if turn == "keys":
             secure.check(agreement, config["threshold"], config["clients"])
-            rows = None if journal.is_answered(step) else enough(context, step)
+            rows = None if journal.is_answered(noted) else enough(context, step)
             if rows is None:
                 return Message(RecordDict({ARRAYS: ArrayRecord()}), reply_to=message)
             secure.check_rows(agreement, len(rows[1]))
-            journal.join(step, config["round"])
+            journal.join(noted, config["round"])
             own = _core.SecAggClient(
                 config["round"],
                 named(context),
                 threshold=config["threshold"],
                 clients=config["clients"],
-                width=agreement.width,
-                targets=agreement.n_targets,
-                agreement=agreement.identity,
+                width=width,
+                targets=targets,
+                agreement=of,
                 step=step,
                 **secure.identity(),
             )
@@ -172,9 +199,9 @@ def client_app(
         else:
             own = _core.SecAggClient.from_bytes(context.state[STATE]["own"], **secure.identity())
             given = arrays[PAYLOAD].data
-            if (agreement.identity, step) != (own.agreement, own.step):
+            if (of, step) != (own.agreement, own.step):
                 raise ValueError(
-                    f"the server asks for step {step} under agreement {agreement.identity.hex()[:16]}, and began this round with step "
+                    f"the server asks for step {step} under agreement {of.hex()[:16]}, and began this round with step "
                     f"{own.step} under {own.agreement.hex()[:16]}: within a round neither changes"
                 )
             if turn == "shares":
@@ -184,15 +211,20 @@ def client_app(
                 if rows is None:
                     raise ValueError(f"the rows of step {own.step} are gone since the round began")
                 secure.check_rows(agreement, len(rows[1]))
-                summary = agreement.summary(*rows)
-                journal.send(own.step, own.round, own.threshold, own.members)
-                sent = own.masked(given, summary, agreement=agreement.identity, step=step)
+                if request is None:
+                    summary = agreement.summary(*rows)
+                    journal.send(noted, own.round, own.threshold, own.members)
+                    sent = own.masked(given, summary, agreement=of, step=step)
+                else:
+                    numbers = agreement.calibration_numbers(request, *rows)
+                    journal.send(noted, own.round, own.threshold, own.members)
+                    sent = own.masked_numbers(given, numbers, agreement=of, step=step)
             elif turn == "confirm":
                 sent = own.confirm(given)
             elif turn == "unmask":
                 name = own.round
                 sent = own.unmask(given)
-                journal.answer(own.step, name)
+                journal.answer(noted, name)
             else:
                 raise ValueError(f"there is no turn {turn!r} in a round of secure aggregation")
         context.state[STATE] = ConfigRecord({"own": own.to_bytes(), "journal": json.dumps(journal.kept)})

@@ -42,6 +42,7 @@
 
 mod design;
 mod draw;
+pub(crate) use draw::Draw;
 mod error;
 #[cfg(test)]
 mod golden;

@@ -42,10 +42,8 @@ impl Learner {
             both.index.insert(record.name.clone(), place);
             let mut record = record.clone();
             record.head.calibration = other.calibration(at).cloned();
-            if record.head.calibration.is_none()
-                && let Some(sample) = other.samples.get(&at)
-            {
-                both.samples.insert(place, sample.clone());
+            if let Some(held) = other.held_sample(at) {
+                both.samples.insert(place, held);
             }
             if let Some(places) = &places {
                 record.head.counts = spread(&record.head.counts, places);
@@ -172,9 +170,8 @@ impl Learner {
         let width = count + offset;
         next.transform(&|task| task.rearranged(&columns[..task.quadratic.width()], width))?;
         next.design = Some(wider);
-        for sample in next.samples.values_mut() {
-            let sample = Arc::make_mut(sample);
-            sample.move_inputs(&places[..sample.width()], count);
+        for held in next.samples.values_mut() {
+            held.move_inputs(&places, count);
         }
         *self = next;
         Ok(())
