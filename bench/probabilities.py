@@ -1,14 +1,20 @@
 """How good are probabilities? The table of docs/choosing.md, through the Python package.
 
-    python bench/probabilities.py DATA_DIR [STREAM…] [--thin N]
+    python bench/probabilities.py DATA_DIR [STREAM…] [--thin N] [--only NAME…] [--ways]
 
 DATA_DIR holds elec2, wisdm_users, mnist and fashion_mnist as Parquet (columns y, split (1 for test rows), features, and task where tasks are natural). Every classifier learns
 the tasks of a stream in order; accuracy, log-loss and calibration error (15 bins) are those on the test rows of all tasks. Joint
 logistic regression sees all rows at once, scaled, with C by cross-validation on training rows; scikit-learn's LDA has automatic
 shrinkage. `--thin N` keeps one row in N of the image sets; joint logistic regression always has at most 6000 rows.
+
+`--ways` learns the same stream in other ways: measured at the end, saved and loaded after each task, in six orders, at two sites that
+are merged, with three tasks removed, as a federation of one client per task. It begins with normal data, where calibration must
+not harm.
 """
 
 import argparse
+import itertools
+import tempfile
 import time
 import warnings
 from pathlib import Path
@@ -16,6 +22,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 from pmfcl import ContinualClassifier
+from pmfcl.federated import Agreement, Server
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.linear_model import LogisticRegressionCV
 from sklearn.pipeline import make_pipeline
@@ -29,6 +36,7 @@ STREAMS = {
     "split-mnist": ("mnist", 2),
     "split-fashion": ("fashion_mnist", 2),
     "permuted-mnist": ("mnist", "permuted"),
+    "elec2-classes": ("elec2", 1),
 }
 
 
@@ -65,13 +73,96 @@ def scores(p, classes, y):
 def ours(tasks, **parameters):
     """A model of the stream, measured after every task."""
     model = ContinualClassifier(**parameters)
-    for X, y in tasks:
-        model.partial_fit(X, y)
+    for t, (X, y) in enumerate(tasks):
+        model.partial_fit(X, y, task=t)
         model.coef_  # noqa: B018  (solved after each task, as in use)
     return model
 
 
-def lines(tasks, X, y):
+def at_the_end(tasks, **parameters):
+    """A model of the stream, measured once."""
+    model = ContinualClassifier(**parameters)
+    for t, (X, y) in enumerate(tasks):
+        model.partial_fit(X, y, task=t)
+    return model
+
+
+def in_files(tasks, first=0):
+    """A model of the stream that is written and read after every task, as by one command each."""
+    model = ContinualClassifier()
+    with tempfile.TemporaryDirectory() as directory:
+        for t, (X, y) in enumerate(tasks, first):
+            model.partial_fit(X, y, task=t).save(Path(directory) / f"{t}.pmf")
+            model = ContinualClassifier.load(Path(directory) / f"{t}.pmf")
+    return model
+
+
+def merged(tasks):
+    """Two sites with half of the tasks each."""
+    half = len(tasks) // 2
+    return in_files(tasks[:half]).merge(in_files(tasks[half:], half))
+
+
+def removed(tasks):
+    """Three tasks less, or one where there are few."""
+    model = ours(tasks)
+    for t in range(min(3, len(tasks) - 2)):
+        model.unlearn(str(t))
+    return model
+
+
+def federated(tasks):
+    """A client per task, and the second round."""
+    agreement = Agreement(
+        ContinualClassifier(), tasks[0][0].shape[1], classes=np.unique(np.concatenate([y for _, y in tasks]))
+    )
+    server = Server(agreement)
+    for t, (X, y) in enumerate(tasks):
+        server.accept(agreement.summarize(t, 0, X, y))
+    request = server.calibration_request()
+    for t, (X, y) in enumerate(tasks):
+        server.accept_calibration(agreement.calibrate(request, t, 0, X, y))
+    return server.model()
+
+
+def ways(tasks, X, y):
+    """Name and scores of every way to the same model."""
+
+    def scored(model):
+        known = np.isin(y, model.classes_)
+        parts = [model.predict_proba(X[known][i : i + 5000]) for i in range(0, known.sum(), 5000)]
+        return scores(np.concatenate(parts), model.classes_, y[known])
+
+    yield "measured at the end", scored(at_the_end(tasks))
+    yield "solved after each task", scored(ours(tasks))
+    yield "saved and loaded after each task", scored(in_files(tasks))
+    yield "two sites, merged", scored(merged(tasks))
+    yield "federation, second round", scored(federated(tasks))
+    yield "first tasks removed", scored(removed(tasks))
+    yield "first tasks never learned", scored(at_the_end(tasks[min(3, len(tasks) - 2) :]))
+    orders = list(itertools.permutations(range(len(tasks))))[:6] if len(tasks) <= 3 else None
+    if orders is None:
+        draw = np.random.default_rng(1)
+        orders = [draw.permutation(len(tasks)) for _ in range(6)]
+    for name, learn in (("solved", ours), ("saved and loaded", in_files)):
+        found = [scored(learn([tasks[t] for t in order])) for order in orders]
+        losses = [loss for _, loss, _ in found]
+        yield f"orders, {name}: least", found[int(np.argmin(losses))]
+        yield f"orders, {name}: most", found[int(np.argmax(losses))]
+
+
+def normal(n, seed=0):
+    """A stream of normal classes with one covariance, and test rows."""
+    draw = np.random.default_rng(seed)
+    root, means = draw.normal(size=(8, 8)), 1.5 * draw.normal(size=(4, 8))
+    table = [
+        (draw.normal(size=(rows, 8)) @ root + means[np.arange(rows) % 4], np.arange(rows) % 4)
+        for rows in (n, n, n, 20000)
+    ]
+    return table[:3], *table[3]
+
+
+def lines(tasks, X, y, only):
     """Name, scores and seconds of every classifier."""
     joint = np.concatenate([x for x, _ in tasks]), np.concatenate([t for _, t in tasks])
     some = np.random.default_rng(0).permutation(len(joint[1]))[:MOST_JOINT]
@@ -86,11 +177,13 @@ def lines(tasks, X, y):
     made = {
         "gaussian": lambda: ours(tasks),
         "gaussian, covariance class": lambda: ours(tasks, covariance="class"),
-        "gaussian, calibration off": lambda: ours(tasks, calibration="off"),
+        "gaussian, calibrate off": lambda: ours(tasks, calibrate="off"),
         "joint logistic regression": logistic,
         "scikit-learn LDA": lambda: LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto").fit(*joint),
     }
     for name, make in made.items():
+        if only and name not in only:
+            continue
         start = time.perf_counter()
         model = make()
         seconds = time.perf_counter() - start
@@ -104,12 +197,26 @@ def main():
     parser.add_argument("directory")
     parser.add_argument("streams", nargs="*")
     parser.add_argument("--thin", type=int, default=1)
+    parser.add_argument("--only", nargs="*", default=[])
+    parser.add_argument("--ways", action="store_true")
     asked = parser.parse_args()
     warnings.filterwarnings("ignore")
+    if asked.ways:
+        print("| stream | way | accuracy | log-loss | calibration error |\n|---|---|---|---|---|")
+        for n in (60, 200, 1000):
+            tasks, X, y = normal(n)
+            for setting in ("on", "off"):
+                model = ours(tasks, calibrate=setting)
+                accuracy, loss, error = scores(model.predict_proba(X), model.classes_, y)
+                print(f"| normal, 3 x {n} rows | calibrate {setting} | {accuracy:.4f} | {loss:.4f} | {error:.3f} |")
+        for name in asked.streams or STREAMS:
+            for way, (accuracy, loss, error) in ways(*stream(asked.directory, name, asked.thin)):
+                print(f"| {name} | {way} | {accuracy:.4f} | {loss:.3f} | {error:.3f} |", flush=True)
+        return
     print("| stream | classifier | accuracy | log-loss | calibration error | seconds |\n|---|---|---|---|---|---|")
     for name in asked.streams or STREAMS:
         tasks, X, y = stream(asked.directory, name, asked.thin)
-        for method, (accuracy, loss, error), seconds in lines(tasks, X, y):
+        for method, (accuracy, loss, error), seconds in lines(tasks, X, y, asked.only):
             print(f"| {name} | {method} | {accuracy:.4f} | {loss:.3f} | {error:.3f} | {seconds:.1f} |", flush=True)
 
 

@@ -1,6 +1,8 @@
 """`ContinualClassifier`."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import update_wrapper
+from types import MethodType
 from typing import Any, Self
 
 import numpy as np
@@ -13,6 +15,23 @@ from . import _core, _doubts, _inputs
 from ._continual import STREAM, Continual, fitted, learned, parameter, setting
 from ._inputs import Weighted, kept
 from ._labels import Classes, Label, labels_of
+
+
+class ParameterAndMethod:
+    """A method that has the name of a parameter: assigning sets the parameter, reading gives the method.
+
+    The value lies in the instance's `__dict__`, as scikit-learn expects of a parameter; `get_params` reads it there.
+    """
+
+    def __init__(self, method: Callable[..., Any]) -> None:
+        update_wrapper(self, method)
+        self._method = method
+
+    def __get__(self, instance: object | None, owner: type) -> Callable[..., Any]:
+        return self._method if instance is None else MethodType(self._method, instance)
+
+    def __set__(self, instance: object, value: Any) -> None:
+        vars(instance)[self._method.__name__] = value
 
 
 class ContinualClassifier(ClassifierMixin, Continual):  # type: ignore[misc]  # scikit-learn has no annotations
@@ -39,11 +58,11 @@ class ContinualClassifier(ClassifierMixin, Continual):  # type: ignore[misc]  # 
     covariance : "tied" or "class", default "tied"
         Whether classes of "gaussian" share one covariance. "class" gives each its own, drawn toward the shared one where its rows are
         few: better where classes differ in spread and have many rows, at as many times the memory as there are classes.
-    calibration : "on", "off" or float, default "on"
-        How the discriminants of "gaussian" become probabilities (`--calibrate` on the command line; here `calibrate` is a method).
-        "on" divides them by a temperature that is higher for rows far from every class, measured on a sample of the rows of every
-        task, each left out of the model; `temperature_` shows it. It depends on the order of tasks; `calibrate` measures it anew.
-        "off" is temperature 1, the textbook's; a number is another. Predicted classes are the same.
+    calibrate : "on", "off" or float, default "on"
+        How the discriminants of "gaussian" become probabilities. "on" divides them by a temperature that is higher for rows far from
+        every class, measured on a sample of the rows of every task, each left out of the model; `temperature_` shows it. It depends
+        on the order of tasks; the method of the same name, `calibrate(X, y)`, measures it anew. "off" is temperature 1, the
+        textbook's; a number is another. Predicted classes are the same. `get_params()["calibrate"]` is the value set.
     certify : bool, default True
         Whether "logistic" finds the least log-loss of every task, from which its bounds are measured.
 
@@ -87,7 +106,7 @@ class ContinualClassifier(ClassifierMixin, Continual):  # type: ignore[misc]  # 
         curvature: str = "sharp",
         scheme: str = "one-shot",
         covariance: str = "tied",
-        calibration: Any = "on",
+        calibrate: Any = "on",
         certify: bool = True,
         n_jobs: int | None = None,
     ) -> None:
@@ -106,7 +125,7 @@ class ContinualClassifier(ClassifierMixin, Continual):  # type: ignore[misc]  # 
         self.curvature = curvature
         self.scheme = scheme
         self.covariance = covariance
-        self.calibration = calibration
+        self.calibrate = calibrate
         self.certify = certify
         self.n_jobs = n_jobs
 
@@ -116,7 +135,7 @@ class ContinualClassifier(ClassifierMixin, Continual):  # type: ignore[misc]  # 
             "curvature": setting(self.curvature),
             "scheme": setting(self.scheme),
             "covariance": setting(self.covariance),
-            "calibrate": calibration_setting(self.calibration),
+            "calibrate": calibrate_setting(vars(self)["calibrate"]),
             "certify": setting(bool(self.certify)),
         }
 
@@ -259,6 +278,7 @@ class ContinualClassifier(ClassifierMixin, Continual):  # type: ignore[misc]  # 
         learned(self)
         return self._model.novelty(_inputs.rows(self, X, reset=False))
 
+    @ParameterAndMethod
     def calibrate(self, X: Any, y: Any, learned_rows: bool = False) -> Self:
         """Measures the probabilities of "gaussian" at the present model with these rows. Returns the estimator.
 
@@ -270,8 +290,12 @@ class ContinualClassifier(ClassifierMixin, Continual):  # type: ignore[misc]  # 
         X = _inputs.rows(self, X, reset=False)
         labels, _ = self._labels(y, X, None)
         self._model.calibrate(X, coded(labels, Classes()), bool(learned_rows))
-        self.calibration = "on"
+        self.calibrate = "on"
         return self
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The parameters, as they were set."""
+        return {**super().get_params(deep), "calibrate": vars(self)["calibrate"]}
 
     def predict_log_proba(self, X: Any) -> NDArray[np.float64]:
         """Logarithms of `predict_proba`."""
@@ -352,7 +376,7 @@ class ContinualClassifier(ClassifierMixin, Continual):  # type: ignore[misc]  # 
 
     def _adopt(self, model: _core.Model) -> None:
         super()._adopt(model)
-        self.calibration = parameter(model.problem()["options"].get("calibrate", self.calibration))
+        self.calibrate = parameter(model.problem()["options"].get("calibrate", vars(self)["calibrate"]))
         names = model.classes()
         known = {} if not hasattr(self, "_classes") else self._classes.by_name
         self._classes = Classes()
@@ -365,11 +389,11 @@ def coded(labels: NDArray[Any], known: Classes) -> tuple[NDArray[np.uint32], lis
     return np.ascontiguousarray(codes, dtype=np.uint32), known.add(values)
 
 
-def calibration_setting(calibration: object) -> str:
+def calibrate_setting(calibrate: object) -> str:
     """A boolean means on or off."""
-    if isinstance(calibration, bool | np.bool_):
-        return "on" if calibration else "off"
-    return setting(calibration)
+    if isinstance(calibrate, bool | np.bool_):
+        return "on" if calibrate else "off"
+    return setting(calibrate)
 
 
 def shrinkage_setting(shrinkage: object) -> str:

@@ -331,6 +331,18 @@ class Agreement:
         """
         return self._core.calibrate(bytes(request), str(client), step, *self._rows(X, y))
 
+    def calibration_numbers(self, request: bytes, X: Any, y: Any) -> list[float]:
+        """What `calibrate` measures, as numbers that add up over clients: for those who add them up themselves, masked or not."""
+        return self._core.calibration_numbers(bytes(request), *self._rows(X, y))
+
+    def calibration_of_sum(
+        self, request: bytes, cohort: object, step: int, numbers: Iterable[float], samples: float
+    ) -> bytes:
+        """The answer of a cohort, from the sum of its clients' `calibration_numbers`, scaled to the samples of its step."""
+        return self._core.calibration_of_sum(
+            bytes(request), str(cohort), step, [float(v) for v in numbers], float(samples)
+        )
+
     def predict(self, sent: bytes, X: Any) -> NDArray[Any]:
         """Numbers or classes of rows under parameters the server sent (`Server.broadcast`)."""
         out = self._core.answer(bytes(sent), _inputs.rows(self._template, X, reset=False))
@@ -466,9 +478,12 @@ class Server:
         """
         return self._core.calibration_request()
 
-    def accept_calibration(self, answer: bytes) -> None:
-        """Accepts what a client answered. Raises `Refused`; the server is then unchanged. `model` and `commit` use it."""
-        self._core.accept_calibration(bytes(answer))
+    def accept_calibration(self, answer: bytes, *, sender: str | None = None) -> None:
+        """Accepts what a client answered. Raises `Refused`; the server is then unchanged. `model` and `commit` use it.
+
+        `sender` is the client a transport knows it comes from: nobody answers for another.
+        """
+        self._core.accept_calibration(bytes(answer), sender)
 
     def forgetting(self) -> list[Lost]:
         """What every step of every client has lost under the joint model, or a bound on that."""

@@ -64,7 +64,7 @@ def test_order_split_and_threads_do_not_matter(months):
 @pytest.mark.parametrize("shrinkage", [0.0, 0.1, 0.7])
 def test_gaussian_is_linear_discriminant_analysis(flowers, solver, shrinkage):
     X, y = stacked(flowers)
-    model = learned(ContinualClassifier(shrinkage=shrinkage, calibration="off"), flowers)
+    model = learned(ContinualClassifier(shrinkage=shrinkage, calibrate="off"), flowers)
     peer = LinearDiscriminantAnalysis(solver=solver, shrinkage=shrinkage).fit(X, y)
     assert list(model.classes_) == list(peer.classes_)
     np.testing.assert_allclose(model.predict_proba(X), peer.predict_proba(X), **NEAR)

@@ -138,9 +138,9 @@ REGRESSIONS = [
 CLASSIFIERS = [
     ({}, []),
     ({"shrinkage": 0.3}, None),
-    ({"shrinkage": "diagonal:0.2", "calibration": 2.5}, None),
+    ({"shrinkage": "diagonal:0.2", "calibrate": 2.5}, None),
     ({"shrinkage": "ridge:0.1", "memory": "compact"}, None),
-    ({"calibration": "off"}, ["--calibrate", "off"]),
+    ({"calibrate": "off"}, ["--calibrate", "off"]),
     (
         {"loss": "squared", "ridge": 0.1, "preference": "equal"},
         ["--loss", "squared", "--ridge", "0.1", "--prefer", "equal"],
@@ -177,7 +177,7 @@ def test_both_sides_go_on_under_every_setting(rng, tmp_path, make, parameters, f
         # Tasks are pooled in other steps, which rounding shows.
         answer = "predict" if make is ContinualRegressor else "predict_proba"
         # What is measured with a task depends on what had been learned by then: one side saved and solved in between.
-        measured = expected.get_params().get("calibration") == "on" and expected.loss == "gaussian"
+        measured = expected.get_params().get("calibrate") == "on" and expected.loss == "gaussian"
         same = "decision_function" if measured else answer
         ours, theirs = (getattr(model, same)(frames[0][0]) for model in (back, expected))
         np.testing.assert_allclose(ours, theirs, rtol=1e-7, atol=1e-7 if measured else 1e-9)

@@ -1,11 +1,16 @@
 """Probabilities one can act on: calibrated, measured again, class covariances, rows of none of the classes."""
 
+import copy
+import inspect
+import pickle
+
 import numpy as np
 import pytest
 from pmfcl import ContinualClassifier
 from pmfcl.federated import Agreement, Refused, Server
 from sklearn.base import clone
 from sklearn.metrics import log_loss
+from sklearn.model_selection import GridSearchCV
 
 LABELS = np.array(["a", "b", "c"])
 
@@ -30,9 +35,27 @@ def learned(tasks, **parameters):
     return model
 
 
+def test_calibrate_is_a_parameter_and_a_method(tasks):
+    model = ContinualClassifier(calibrate=2.5)
+    assert "calibrate=2.5" in repr(model)
+    for other in (clone(model), pickle.loads(pickle.dumps(model)), copy.deepcopy(model)):
+        assert other.get_params()["calibrate"] == 2.5
+        assert callable(other.calibrate)
+    assert clone(model.set_params(calibrate="off")).get_params()["calibrate"] == "off"
+    model.calibrate = 1.5
+    assert model.get_params()["calibrate"] == 1.5
+    assert model.partial_fit(*tasks[0], task="one").temperature_ == 1.5
+    assert model.calibrate(*tasks[1]).get_params()["calibrate"] == "on"
+    back = pickle.loads(pickle.dumps(model))
+    assert back.get_params() == model.get_params() and back.calibrate(*tasks[1]) is back
+    grid = GridSearchCV(ContinualClassifier(), {"calibrate": ["on", "off"]}, scoring="neg_log_loss", cv=2)
+    assert grid.fit(*tasks[0]).best_params_["calibrate"] in ("on", "off")
+    assert "learned_rows" in inspect.signature(ContinualClassifier.calibrate).parameters
+
+
 def test_the_default_is_calibrated_and_predicts_the_same_classes(rng, tasks):
     X, y = rows(rng, 3000)
-    on, off = learned(tasks), learned(tasks, calibration="off")
+    on, off = learned(tasks), learned(tasks, calibrate="off")
     assert np.array_equal(on.predict(X), off.predict(X))
     assert log_loss(y, on.predict_proba(X)) < log_loss(y, off.predict_proba(X))
     assert off.temperature_ == 1.0
@@ -43,22 +66,22 @@ def test_the_default_is_calibrated_and_predicts_the_same_classes(rng, tasks):
 
 
 def test_the_parameter_and_the_method_go_together(rng, tasks, tmp_path):
-    model = learned(tasks, calibration="off")
-    assert model.get_params()["calibration"] == "off"
-    assert clone(model).calibration == "off"
+    model = learned(tasks, calibrate="off")
+    assert model.get_params()["calibrate"] == "off"
+    assert clone(model).get_params()["calibrate"] == "off"
     X, y = rows(rng, 2000)
     classes = model.predict(X)
     plain = log_loss(y, model.predict_proba(X))
     assert model.calibrate(X, y) is model
-    assert model.get_params()["calibration"] == "on"
+    assert model.get_params()["calibrate"] == "on"
     assert log_loss(y, model.predict_proba(X)) < plain
     assert np.array_equal(model.predict(X), classes)
     path = tmp_path / "m.pmf"
     model.save(path)
     back = ContinualClassifier.load(path)
-    assert back.calibration == "on"
+    assert back.get_params()["calibrate"] == "on"
     assert np.array_equal(back.predict_proba(X), model.predict_proba(X))
-    assert learned(tasks, calibration=2.5).temperature_ == 2.5
+    assert learned(tasks, calibrate=2.5).temperature_ == 2.5
     with pytest.raises(ValueError, match="gaussian"):
         learned(tasks, loss="squared").calibrate(X, y)
     with pytest.raises(ValueError, match="classes"):

@@ -102,7 +102,7 @@ def test_settings_that_make_no_sense_are_told_when_fitting(months):
         (ContinualClassifier, {"curvature": "flat"}, "bohning"),
         (ContinualClassifier, {"scheme": "twice"}, "one-shot"),
         (ContinualClassifier, {"shrinkage": 2.0}, "between 0 and 1"),
-        (ContinualClassifier, {"calibration": 0.0}, "temperature"),
+        (ContinualClassifier, {"calibrate": 0.0}, "temperature"),
         (ContinualClassifier, {"fit_intercept": False}, "intercept"),
     ]:
         target = y if make is ContinualRegressor else y > 0

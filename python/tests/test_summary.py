@@ -103,5 +103,5 @@ def test_summaries_made_elsewhere_are_learned(months, flowers):
     classes = np.unique(y)
     model = ContinualClassifier().learn_summary(Summary.from_data(X, y[:, None] == classes), classes)
     # Without rows nothing is measured: temperature 1.
-    peer = ContinualClassifier(calibration="off").fit(X, y)
+    peer = ContinualClassifier(calibrate="off").fit(X, y)
     np.testing.assert_allclose(model.predict_proba(X), peer.predict_proba(X), rtol=1e-12)

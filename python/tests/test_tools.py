@@ -21,7 +21,7 @@ def test_copies_are_the_same_and_apart(months, flowers):
         (ContinualRegressor(memory="compact"), months),
         (ContinualRegressor(basis="spline:4"), months),
         (ContinualClassifier(), flowers),
-        (ContinualClassifier(loss="logistic", calibration=2.0), [flowers[0], flowers[1]]),
+        (ContinualClassifier(loss="logistic", calibrate=2.0), [flowers[0], flowers[1]]),
     ):
         learned(model, tasks)
         X, y = tasks[0]

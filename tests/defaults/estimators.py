@@ -31,7 +31,7 @@ class Draw:
 def estimator(table, **settings):
     """One that has learned nothing. What calibration measures depends on the way, and only that does."""
     if table.classes:
-        settings.setdefault("calibration", "off")
+        settings.setdefault("calibrate", "off")
     return (ContinualClassifier if table.classes else ContinualRegressor)(**settings)
 
 

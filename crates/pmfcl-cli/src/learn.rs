@@ -279,6 +279,12 @@ impl Learn {
             task.insert(&mut model)?;
             if ingest.is_empty() {
                 // The last commit holds the solution; those before it need none.
+                if let Some(store) = &mut store
+                    && model.learner.tables_need_summaries()
+                {
+                    // Classes were added: what was measured with earlier tasks is corrected by their summaries.
+                    store.load(&mut model)?;
+                }
                 model.learner.solution()?;
             }
             if at_once {

@@ -294,6 +294,49 @@ impl PyAgreement {
         Ok(PyBytes::new(py, &sent))
     }
 
+    /// The numbers of a client's answer to a request to calibrate, which add up over clients, and the digest of the request.
+    fn calibration_numbers(
+        &self,
+        py: Python<'_>,
+        request: &[u8],
+        x: Table,
+        y: Target,
+    ) -> PyResult<Vec<f64>> {
+        let request = CalibrationRequest::from_bytes(request).map_err(|r| refusal(py, &r))?;
+        let table = TaskTable::new(py, x, y, None)?;
+        let own = table.whole(py)?;
+        let rows = own.rows()?;
+        outside(py, || {
+            let made = request.answer(&self.agreement, "one", 0, rows);
+            made.map(|answer| answer.numbers()).map_err(|e| self.raised(&e))
+        })
+    }
+
+    /// The answer of a cohort from the sums of its clients' numbers, scaled to its samples.
+    fn calibration_of_sum<'py>(
+        &self,
+        py: Python<'py>,
+        request: &[u8],
+        cohort: &str,
+        step: u64,
+        numbers: Vec<f64>,
+        samples: f64,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        let request = CalibrationRequest::from_bytes(request).map_err(|r| refusal(py, &r))?;
+        let made = request.answer_of_sum(cohort, step, &numbers, samples);
+        Ok(PyBytes::new(py, &made.map_err(|e| self.raised(&e))?.to_bytes()))
+    }
+
+    /// The digest of a request to calibrate, and how many numbers an answer has.
+    #[staticmethod]
+    fn calibration_shape<'py>(
+        py: Python<'py>,
+        request: &[u8],
+    ) -> PyResult<(Bound<'py, PyBytes>, usize)> {
+        let request = CalibrationRequest::from_bytes(request).map_err(|r| refusal(py, &r))?;
+        Ok((PyBytes::new(py, &request.digest().0), CalibrationAnswer::NUMBERS))
+    }
+
     /// Predicted values or scores of the classes, `(rows, outputs)`, under parameters the server sent.
     fn answer<'py>(
         &self,
@@ -433,11 +476,23 @@ impl PyServer {
         Ok(PyBytes::new(py, &request.to_bytes()))
     }
 
-    /// Accepts the answer of a client to a request to calibrate.
-    fn accept_calibration(&self, py: Python<'_>, bytes: &[u8]) -> PyResult<()> {
+    /// Accepts the answer of a client to a request to calibrate; of `sender`, where a transport knows who that is.
+    #[pyo3(signature = (bytes, sender=None))]
+    fn accept_calibration(
+        &self,
+        py: Python<'_>,
+        bytes: &[u8],
+        sender: Option<&str>,
+    ) -> PyResult<()> {
         let taken = self.with(py, |kept| {
             let read = CalibrationAnswer::from_bytes(bytes);
-            Ok(read.and_then(|answer| kept.server().accept_calibration(answer)))
+            Ok(read.and_then(|answer| {
+                if let Some(sender) = sender.filter(|sender| *sender != answer.client()) {
+                    let (client, sender) = (answer.client().to_owned(), sender.to_owned());
+                    return Err(Refused::OtherSender { client, sender });
+                }
+                kept.server().accept_calibration(answer)
+            }))
         })?;
         taken.map_err(|refused| refusal(py, &refused))
     }

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use pmfcl::problem::Digest;
-use pmfcl_secagg::{Client, Error, FixedPoint, Identity, Input, Params, Server, SysRng};
+use pmfcl_secagg::{
+    Client, Error, FixedPoint, Identity, Input, Params, Server, SysRng, as_products,
+};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -176,6 +178,22 @@ impl PySecAggClient {
         message(py, bytes)
     }
 
+    /// Numbers in the place of the sums of rows (a round of `width` 1 and as many targets as numbers); bound as `masked` is.
+    #[pyo3(signature = (inbox, numbers, *, agreement=[0; 32], step=0))]
+    fn masked_numbers<'py>(
+        &mut self,
+        py: Python<'py>,
+        inbox: &[u8],
+        numbers: Vec<f64>,
+        agreement: [u8; 32],
+        step: u64,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        let products = as_products(&numbers);
+        let input = Input { agreement: Digest(agreement), step, products: &products };
+        let bytes = outside(py, || Ok(self.client.masked(inbox, &input)))?;
+        message(py, bytes)
+    }
+
     fn confirm<'py>(&mut self, py: Python<'py>, survivors: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
         message(py, self.client.confirm(survivors))
     }
@@ -252,6 +270,14 @@ impl PySecAggServer {
 
     fn collect_answer(&mut self, message: &[u8]) -> PyResult<String> {
         self.server.collect_answer(message).map_err(raised)
+    }
+
+    /// The sums of numbers of the clients that stayed (`SecAggClient.masked_numbers`), and their names.
+    fn finish_numbers(&self, py: Python<'_>) -> PyResult<(Vec<f64>, Vec<String>)> {
+        outside(py, || {
+            let total = self.server.finish().map_err(raised)?;
+            Ok((total.numbers().to_vec(), total.clients))
+        })
     }
 
     /// The summary of all rows of the clients that stayed, and their names.

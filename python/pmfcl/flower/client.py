@@ -20,7 +20,7 @@ from pmfcl._classifier import ContinualClassifier
 from pmfcl.federated import MOST_BYTES, Agreement, PrivacyAccount, SharedNoise
 
 from .journal import Journal
-from .records import AGREEMENT, ARRAYS, CONFIG, METRICS, PARAMETERS, PAYLOAD, log, packed
+from .records import AGREEMENT, ARRAYS, CONFIG, METRICS, PARAMETERS, PAYLOAD, REQUEST, log, packed
 
 # Rows and what they are to predict.
 Loaded = tuple[Any, Any]
@@ -55,6 +55,9 @@ class Secure:
         Adds this client's share of noise to its sums; it then takes part in no round of other noise, or of none.
     account : pmfcl.federated.PrivacyAccount, optional
         Where noisy sums are recorded before they are sent; it refuses to pass its total.
+    calibrate : bool
+        Whether it also answers with masked tables of how well probabilities fit its rows, once for each step. A server that lies can
+        choose the model they are measured at, and the sums then show more of the cohort's rows than those of products do.
     """
 
     least: int = 3
@@ -66,6 +69,13 @@ class Secure:
     known: dict[str, bytes] = field(default_factory=dict)
     noise: SharedNoise | None = None
     account: PrivacyAccount | None = None
+    calibrate: bool = False
+
+    def __post_init__(self) -> None:
+        if self.noise is not None and self.calibrate:
+            raise ValueError(
+                "tables of how well probabilities fit have no noise: Secure takes noise or calibrate, not both"
+            )
 
     def bound(self, agreement: Agreement, threshold: int) -> bytes:
         """What the keys of a round are for: the agreement, and the noise everybody adds."""
@@ -161,29 +171,52 @@ def client_app(
                 else "the server asks for a plain summary, and this client gives masked sums alone"
             )
         with at_most(patience):
-            return answer(message, context) if secure is None else masked(secure, message, context)
+            if secure is not None:
+                return masked(secure, message, context)
+            return measured(message, context) if "calibrate" in message.content[CONFIG] else answer(message, context)
+
+    def measured(message: Any, context: Any) -> Message:
+        """The second round: how well probabilities fit the rows of each step the server has."""
+        arrays = message.content[ARRAYS]
+        agreement, request = Agreement.from_bytes(arrays[AGREEMENT].data), arrays[REQUEST].data
+        answers = {}
+        for step in message.content[CONFIG]["calibrate"]:
+            rows = enough(context, step)
+            if rows is not None:
+                answers[str(step)] = packed(agreement.calibrate(request, named(context), step, *rows))
+        return Message(RecordDict({ARRAYS: ArrayRecord(answers)}), reply_to=message)
 
     def masked(secure: Secure, message: Any, context: Any) -> Message:
         """One message of a round of secure aggregation."""
         arrays, config = message.content[ARRAYS], message.content[CONFIG]
         agreement, step, turn = Agreement.from_bytes(arrays[AGREEMENT].data), config["step"], config["secure"]
+        # Keys are of what is summed: products under the agreement, or what is measured for one request.
+        of, width, targets, noted = agreement.identity, agreement.width, agreement.n_targets, str(step)
+        request = arrays[REQUEST].data if REQUEST in arrays else None
+        if request is not None:
+            if not secure.calibrate:
+                raise ValueError(
+                    "the server asks how well probabilities fit, and this client is not set up to say (Secure(calibrate=True))"
+                )
+            of, targets = agreement._core.calibration_shape(request)
+            width, noted = 1, f"calibration of {step}"
         kept = json.loads(context.state[STATE]["journal"]) if STATE in context.state else {}
         journal = Journal(secure.journal, kept)
         if turn == "keys":
             secure.check(agreement, config["threshold"], config["clients"])
-            rows = None if journal.is_answered(step) else enough(context, step)
+            rows = None if journal.is_answered(noted) else enough(context, step)
             if rows is None:
                 return Message(RecordDict({ARRAYS: ArrayRecord()}), reply_to=message)
             secure.check_rows(agreement, len(rows[1]))
-            journal.join(step, config["round"])
+            journal.join(noted, config["round"])
             own = _core.SecAggClient(
                 config["round"],
                 named(context),
                 threshold=config["threshold"],
                 clients=config["clients"],
-                width=agreement.width,
-                targets=agreement.n_targets,
-                agreement=secure.bound(agreement, config["threshold"]),
+                width=width,
+                targets=targets,
+                agreement=secure.bound(agreement, config["threshold"]) if request is None else of,
                 step=step,
                 **secure.identity(),
             )
@@ -191,10 +224,11 @@ def client_app(
         else:
             own = _core.SecAggClient.from_bytes(context.state[STATE]["own"], **secure.identity())
             given = arrays[PAYLOAD].data
-            bound = secure.bound(agreement, own.threshold)
-            if (bound, step) != (own.agreement, own.step):
+            if request is None:
+                of = secure.bound(agreement, own.threshold)
+            if (of, step) != (own.agreement, own.step):
                 raise ValueError(
-                    f"the server asks for step {step} under agreement {bound.hex()[:16]}, and began this round with step "
+                    f"the server asks for step {step} under agreement {of.hex()[:16]}, and began this round with step "
                     f"{own.step} under {own.agreement.hex()[:16]}: within a round neither changes"
                 )
             if turn == "shares":
@@ -204,15 +238,20 @@ def client_app(
                 if rows is None:
                     raise ValueError(f"the rows of step {own.step} are gone since the round began")
                 secure.check_rows(agreement, len(rows[1]))
-                sums = secure.sums(agreement, rows, own.step, own.threshold)
-                journal.send(own.step, own.round, own.threshold, own.members)
-                sent = own.masked(given, sums, agreement=bound, step=step)
+                if request is None:
+                    sums = secure.sums(agreement, rows, own.step, own.threshold)
+                    journal.send(noted, own.round, own.threshold, own.members)
+                    sent = own.masked(given, sums, agreement=of, step=step)
+                else:
+                    numbers = agreement.calibration_numbers(request, *rows)
+                    journal.send(noted, own.round, own.threshold, own.members)
+                    sent = own.masked_numbers(given, numbers, agreement=of, step=step)
             elif turn == "confirm":
                 sent = own.confirm(given)
             elif turn == "unmask":
                 name = own.round
                 sent = own.unmask(given)
-                journal.answer(own.step, name)
+                journal.answer(noted, name)
             else:
                 raise ValueError(f"there is no turn {turn!r} in a round of secure aggregation")
         context.state[STATE] = ConfigRecord({"own": own.to_bytes(), "journal": json.dumps(journal.kept)})

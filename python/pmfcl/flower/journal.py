@@ -24,17 +24,17 @@ class Journal:
         """In a file, or in `kept`, a dictionary of the caller's."""
         self.path, self.kept = None if path is None else Path(path), kept if kept is not None else {}
 
-    def is_answered(self, step: int) -> bool:
+    def is_answered(self, step: object) -> bool:
         """Whether a sum with this step has been opened with this client's help."""
         return bool(self._read().get(str(step), {}).get("answered", False))
 
-    def join(self, step: int, name: str) -> None:
+    def join(self, step: object, name: str) -> None:
         """This client takes part in a round; it never answers in an earlier one again."""
         with self._changed() as noted:
             line = noted.setdefault(str(step), {"answered": False, "rounds": []})
             line["joined"] = name
 
-    def send(self, step: int, name: str, threshold: int, members: Iterable[str]) -> None:
+    def send(self, step: object, name: str, threshold: int, members: Iterable[str]) -> None:
         """A masked sum is about to be sent."""
         members = sorted(members)
         with self._changed() as noted:
@@ -48,12 +48,12 @@ class Journal:
                     )
             line["rounds"].append({"round": name, "threshold": threshold, "members": members})
 
-    def answer(self, step: int, name: str) -> None:
+    def answer(self, step: object, name: str) -> None:
         """A share of every mask is about to be sent; the step is over then."""
         with self._changed() as noted:
             self._line(noted, step, name)["answered"] = True
 
-    def _line(self, noted: dict[str, Any], step: int, name: str) -> dict[str, Any]:
+    def _line(self, noted: dict[str, Any], step: object, name: str) -> dict[str, Any]:
         line: dict[str, Any] = noted.get(str(step), {})
         if line.get("answered") or line.get("joined") != name:
             raise ValueError(f"this client has left round {name} of step {step}, and answers in one round of a step")

@@ -9,7 +9,7 @@ log = getLogger("flwr").log
 
 # Records, and what is in them.
 ARRAYS, CONFIG, METRICS = "arrays", "config", "metrics"
-AGREEMENT, PARAMETERS, PAYLOAD = "agreement", "parameters", "payload"
+AGREEMENT, PARAMETERS, PAYLOAD, REQUEST = "agreement", "parameters", "payload", "request"
 
 
 def packed(data: bytes) -> Array:

@@ -5,7 +5,7 @@ The scheme, what it protects from whom, and what it does not: the crate `pmfcl-s
 
 import math
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from logging import INFO, WARNING
 from os import PathLike
 from typing import Any
@@ -15,7 +15,7 @@ from flwr.app import ArrayRecord, ConfigRecord, Message, MessageType, MetricReco
 from pmfcl import _core
 from pmfcl.federated import Agreement, SharedNoise
 
-from .records import AGREEMENT, ARRAYS, CONFIG, PAYLOAD, log, packed, uploads
+from .records import AGREEMENT, ARRAYS, CONFIG, PAYLOAD, REQUEST, log, packed, uploads
 from .server import PmfStrategy
 
 
@@ -38,6 +38,9 @@ class SecureStrategy(PmfStrategy):
         Whether clients sign; they must have `Secure(secret=…, known=…)`.
     noise : pmfcl.federated.SharedNoise, optional
         What every client adds a share of; they must have the same in `Secure(noise=…)`.
+    calibrate : bool
+        Whether to ask for masked tables of how well the probabilities of "gaussian" fit, after the last step: clients must have
+        `Secure(calibrate=True)`. A step is measured once.
     """
 
     def __init__(
@@ -51,6 +54,7 @@ class SecureStrategy(PmfStrategy):
         signed: bool = False,
         noise: SharedNoise | None = None,
         min_nodes: int = 3,
+        calibrate: bool = False,
         **options: Any,
     ) -> None:
         if options.pop("evaluate", False):
@@ -58,7 +62,9 @@ class SecureStrategy(PmfStrategy):
                 "evaluate: scores at parameters of the server's choice show the rows they are of, so clients of masked sums give none; "
                 "score the model on rows of the server's own"
             )
-        super().__init__(agreement, path, min_nodes=min_nodes, **options)
+        if calibrate and noise is not None:
+            raise ValueError("tables of how well probabilities fit have no noise: give noise or calibrate, not both")
+        super().__init__(agreement, path, min_nodes=min_nodes, calibrate=calibrate, **options)
         if not 0.5 < share <= 1.0:
             raise ValueError(f"share is {share}: it must be above one half and at most 1")
         self.share, self.exchange, self.cohort, self.signed = share, exchange, cohort, signed
@@ -69,26 +75,37 @@ class SecureStrategy(PmfStrategy):
 
     def configure_train(self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Any) -> list[Message]:
         """Runs a round up to its last exchange, whose messages it returns."""
+        return self._configure(self.step(server_round), str(server_round), arrays[AGREEMENT], config, grid, None)
+
+    def _configure(
+        self, step: int, group: str, agreement: Any, config: Mapping[str, Any], grid: Any, request: bytes | None
+    ) -> list[Message]:
+        """A round over products of rows, or over what clients measure for a request."""
         self._round = None
-        step, nodes = self.step(server_round), self._nodes(grid)
+        nodes = self._nodes(grid)
+        of, width, targets = self.agreement.identity, self.agreement.width, self.agreement.n_targets
+        if request is not None:
+            (of, targets), width = self.agreement._core.calibration_shape(request), 1
         threshold = max(2, len(nodes) // 2 + 1, math.ceil(self.share * len(nodes) - 1e-9))
         if len(nodes) < threshold:
             log(WARNING, "step %d: %d nodes are too few for a sum", step, len(nodes))
             return []
         told = {**config, "step": step, "round": str(uuid.uuid4()), "threshold": threshold, "clients": len(nodes)}
         self._noise = None if self.noise is None else self.noise.of(self.agreement, threshold)
-        identity = self.agreement.identity
+        if self._noise is not None:
+            of = self._noise.digest(of)
         server = _core.SecAggServer(
             told["round"],
             threshold=threshold,
             clients=len(nodes),
-            width=self.agreement.width,
-            targets=self.agreement.n_targets,
-            agreement=identity if self._noise is None else self._noise.digest(identity),
+            width=width,
+            targets=targets,
+            agreement=of,
             step=step,
             signed=self.signed,
         )
-        exchange = _Exchange(grid, server, arrays[AGREEMENT], told, server_round, self.exchange)
+        sent = {AGREEMENT: agreement} if request is None else {AGREEMENT: agreement, REQUEST: packed(request)}
+        exchange = _Exchange(grid, server, sent, told, group, self.exchange)
         log(INFO, "step %d: a sum over %d nodes, of which %d must stay", step, len(nodes), threshold)
         try:
             members = exchange("keys", dict.fromkeys(nodes, b""), "keys")
@@ -135,6 +152,30 @@ class SecureStrategy(PmfStrategy):
         facts = {"step": step, "clients": len(clients), "samples": receipt.samples}
         return self.arrays(), MetricRecord(facts)
 
+    def measure(self, grid: Any, timeout: float = 3600) -> int:
+        """The second round: a masked sum of what the clients of each step of this run measure; returns how many steps were."""
+        request, measured = self.server.calibration_request(), 0
+        agreement = packed(self.agreement.to_bytes())
+        for held in self.server.held():
+            if held.client != self.cohort or held.step < self.first_step:
+                continue
+            messages = self._configure(held.step, f"calibrate-{held.step}", agreement, {}, grid, request)
+            server = self._round
+            if server is None:
+                continue
+            _collect(grid.send_and_receive(messages, timeout=timeout), server, "answer", self._members)
+            try:
+                numbers, _ = server.finish_numbers()
+                answer = self.agreement.calibration_of_sum(request, self.cohort, held.step, numbers, held.samples)
+                self.server.accept_calibration(answer)
+            except ValueError as failed:  # too few, or refused
+                log(WARNING, "step %d is not measured: %s", held.step, failed)
+                continue
+            measured += 1
+        if measured:
+            self.server.commit()
+        return measured
+
 
 class _Exchange:
     """Messages to nodes and what they answer, in one round."""
@@ -143,26 +184,20 @@ class _Exchange:
         self,
         grid: Any,
         server: _core.SecAggServer,
-        agreement: Any,
+        sent: dict[str, Any],
         told: dict[str, Any],
-        server_round: int,
+        group: str,
         timeout: float,
     ) -> None:
         self.server = server
-        self.grid, self.agreement, self.told, self.group, self.timeout = (
-            grid,
-            agreement,
-            told,
-            str(server_round),
-            timeout,
-        )
+        self.grid, self.sent, self.told, self.group, self.timeout = grid, sent, told, group, timeout
         self.members: dict[int, str] = {}  # the client of each node, from its keys on
 
     def messages(self, turn: str, payloads: dict[int, bytes]) -> list[Message]:
         """One for each node."""
         messages = []
         for node, payload in payloads.items():
-            arrays = ArrayRecord({AGREEMENT: self.agreement, PAYLOAD: packed(payload)})
+            arrays = ArrayRecord({**self.sent, PAYLOAD: packed(payload)})
             content = RecordDict({ARRAYS: arrays, CONFIG: ConfigRecord({**self.told, "secure": turn})})
             messages.append(Message(content, node, MessageType.TRAIN, group_id=self.group))
         return messages

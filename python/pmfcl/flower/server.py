@@ -11,9 +11,10 @@ from flwr.app import ArrayRecord, ConfigRecord, Message, MessageType, MetricReco
 from flwr.serverapp import ServerApp
 from flwr.serverapp.strategy import Strategy
 
+from pmfcl._classifier import ContinualClassifier
 from pmfcl.federated import MOST_BYTES, Agreement, Receipt, Refused, Server
 
-from .records import AGREEMENT, ARRAYS, CONFIG, METRICS, PARAMETERS, log, packed, uploads
+from .records import AGREEMENT, ARRAYS, CONFIG, METRICS, PARAMETERS, REQUEST, log, packed, uploads
 
 
 class PmfStrategy(Strategy):  # type: ignore[misc]  # of a package that need not be installed
@@ -30,6 +31,9 @@ class PmfStrategy(Strategy):  # type: ignore[misc]  # of a package that need not
         Seconds to wait for them; then the step begins with those there are. Also for their names, after a restart.
     evaluate : bool
         Whether clients score the new model on rows of their own after each step.
+    calibrate : bool
+        Whether clients measure the probabilities of "gaussian" at the joint model after the last step: a second round, without which
+        they are those at temperature 1. It shows clients the sums over all rows.
     nodes : dict of int to str, optional
         The client of each node id. Nodes that are not in it are not listened to. By default a client belongs to the node it first
         sent from, which is kept in the model file; its name can pass to another node only once that one is gone.
@@ -45,10 +49,12 @@ class PmfStrategy(Strategy):  # type: ignore[misc]  # of a package that need not
         min_nodes: int = 1,
         wait: float = 60.0,
         evaluate: bool = False,
+        calibrate: bool = True,
         nodes: Mapping[int, str] | None = None,
         **rules: Any,
     ) -> None:
         self.most_bytes = int(rules.get("most_bytes", MOST_BYTES))
+        self.calibrate = calibrate and measures_probabilities(agreement)
         self.agreement, self.min_nodes, self.wait, self.evaluate = agreement, min_nodes, wait, evaluate
         self.server = Server(agreement, path, **rules)
         self.path = path
@@ -56,6 +62,54 @@ class PmfStrategy(Strategy):  # type: ignore[misc]  # of a package that need not
         self._names: dict[int, str] = {}  # nodes that have told their client's name in this run
         self._nodes_by_client = None if nodes is None else {str(client): int(node) for node, client in nodes.items()}
         self._here: set[int] = set()  # nodes that are there in this round
+
+    def start(self, grid: Any, initial_arrays: ArrayRecord, *args: Any, timeout: float = 3600, **options: Any) -> Any:
+        """Runs all rounds, and then the second round that measures probabilities."""
+        done = super().start(grid, initial_arrays, *args, timeout=timeout, **options)
+        if self.calibrate and self.server.held():
+            self.measure(grid, timeout)
+        return done
+
+    def measure(self, grid: Any, timeout: float = 3600) -> int:
+        """The second round: every client there is measures probabilities with the rows of its steps; returns how many steps were.
+
+        What a client does not answer keeps what was measured with it before, or counts nothing.
+        """
+        request = self.server.calibration_request()
+        arrays = ArrayRecord({AGREEMENT: packed(self.agreement.to_bytes()), REQUEST: packed(request)})
+        nodes = self._nodes(grid)
+        steps, messages = self._held(grid, nodes), []
+        for node in nodes:
+            held = steps.get(self._names[node], []) if node in self._names else []
+            if held:
+                content = RecordDict({ARRAYS: arrays, CONFIG: ConfigRecord({"calibrate": held})})
+                messages.append(Message(content, node, MessageType.TRAIN, group_id="calibrate"))
+        measured = 0
+        for reply in grid.send_and_receive(messages, timeout=timeout) if messages else []:
+            node = reply.metadata.src_node_id
+            if reply.has_error():
+                log(WARNING, "node %d failed (code %s): %s", node, reply.error.code, reply.error.reason)
+                continue
+            answers, _ = uploads(reply, len(steps[self._names[node]]))
+            for answer in answers:
+                try:
+                    self.server.accept_calibration(answer, sender=self._owner(node))
+                except Refused as refused:
+                    log(WARNING, "node %d: %s", node, str(refused))
+                    continue
+                measured += 1
+        log(INFO, "probabilities were measured with %d of %d updates", measured, len(self.server.held()))
+        if measured:
+            self.server.commit()
+        return measured
+
+    def _owner(self, node: int) -> str:
+        """The client a node may answer for."""
+        given = self._nodes_by_client if self._nodes_by_client is not None else self.server.nodes
+        for client, own in given.items():
+            if own == node:
+                return client
+        raise Refused("it is not the node of any client that has sent an update")
 
     def arrays(self) -> ArrayRecord:
         """What the first round sends: the agreement, and the parameters where there are any."""
@@ -208,6 +262,15 @@ class PmfStrategy(Strategy):  # type: ignore[misc]  # of a package that need not
         return MetricRecord({"num-examples": total, key: sum(rows * value for _, rows, value in scores) / total})
 
 
+def measures_probabilities(agreement: Agreement) -> bool:
+    """Whether the model's probabilities are measured with rows."""
+    template = agreement._template
+    if not isinstance(template, ContinualClassifier):
+        return False
+    parameters = template.get_params()
+    return parameters["loss"] == "gaussian" and parameters["calibrate"] in ("on", True)
+
+
 def scored(told: Any) -> tuple[str, int, float] | None:
     """Which score, of how many rows, and its value; None where a node has sent something else."""
     if not isinstance(told, MetricRecord):
@@ -239,7 +302,7 @@ def server_app(
         Returns the `pmfcl.federated.Agreement`.
     path, steps, timeout :
         The model file, how many steps there are in all, and seconds to wait for answers in each. The run's configuration goes
-        first: `model`, `steps`, `timeout`, `min-nodes`, `evaluate`.
+        first: `model`, `steps`, `timeout`, `min-nodes`, `evaluate`, `calibrate`.
     strategy : class
         `PmfStrategy`, or `SecureStrategy`.
     options : as for the strategy.
@@ -254,6 +317,8 @@ def server_app(
             "min_nodes": int(config.get("min-nodes", options.get("min_nodes", 1))),
             "evaluate": bool(config.get("evaluate", options.get("evaluate", False))),
         }
+        if "calibrate" in config:
+            chosen["calibrate"] = bool(config["calibrate"])
         run = strategy(agree(context), str(config.get("model", path)), **chosen)
         left = int(config.get("steps", steps)) - run.first_step
         if left <= 0:

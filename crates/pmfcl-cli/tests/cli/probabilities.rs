@@ -52,6 +52,34 @@ fn tasks_are_measured_when_learned_and_again_on_request() {
     assert_eq!(place.json("show off.pmf")["calibrate"], "on");
 }
 
+/// One command per class: no command has the rows of another, and probabilities are still nearly those of one command for all.
+#[test]
+fn classes_learned_by_one_command_each_have_the_probabilities_of_one_command() {
+    let place = Place::new();
+    for (class, spread) in [("a", 1), ("b", 3), ("c", 1)] {
+        let mut table = flowers(&[class], 200, 0.0, 20 + spread);
+        for row in &mut table.rows {
+            let x: f64 = row[0].parse().unwrap();
+            row[0] = (x * f64::from(spread)).to_string();
+        }
+        place.put(&format!("{class}.csv"), table.csv());
+    }
+    let all = ["a.csv", "b.csv", "c.csv"];
+    let loss = |model: &str| {
+        place.ok(&format!("verify {model}"));
+        let scores = all.map(|file| place.json(&format!("score {model} {file} --target kind")));
+        scores.iter().map(|score| score["overall"]["log_loss"].as_f64().unwrap()).sum::<f64>()
+    };
+    place.ok("learn once.pmf a.csv b.csv c.csv --target kind");
+    for (model, order) in [("x.pmf", [0, 1, 2]), ("y.pmf", [1, 2, 0]), ("z.pmf", [2, 0, 1])] {
+        for task in order {
+            place.ok(&format!("learn {model} {} --target kind", all[task]));
+        }
+        let (found, best) = (loss(model), loss("once.pmf"));
+        assert!((found / best - 1.0).abs() < 0.1, "{order:?}: {found} against {best}");
+    }
+}
+
 #[test]
 fn rows_of_none_of_the_classes_have_high_scores() {
     let place = place();

@@ -279,7 +279,7 @@ fn what_was_measured_is_in_the_file_and_no_rows_are() {
         learn(file.model_mut(), "three", 3);
         file.model().learner.solution().unwrap();
         file.commit().unwrap();
-        assert_eq!(tables().iter().flatten().map(Vec::len).collect::<Vec<_>>(), [8 * 383; 3]);
+        assert_eq!(tables().iter().flatten().map(Vec::len).collect::<Vec<_>>(), [8 * 587; 3]);
         let expected = predictions(&file.model().learner);
         drop(file);
         verify(&place.path).unwrap();

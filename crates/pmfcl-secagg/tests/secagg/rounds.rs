@@ -1,12 +1,14 @@
 //! Whole rounds: the model from secure sums is that of the rows pooled, whoever drops out when.
 
-use crate::support::{Gone, Masks as _, Table, agreement, name, round, tables};
+use crate::support::{
+    Gone, Masks as _, Table, agreement, clients, name, round, sent, shared, tables,
+};
 use pmfcl::federated::{Receipt, Rules, Server, Update};
 use pmfcl::problem::Agreement;
 use pmfcl::summary::Products;
 use pmfcl::{Design, Labels, Learner, Problem, Rows, Settings, TaskRows};
 use pmfcl_oracle::{Draw, conditioned};
-use pmfcl_secagg::{Error, FixedPoint, Params, Total};
+use pmfcl_secagg::{Error, FixedPoint, Params, Total, as_products};
 
 const D: usize = 5;
 
@@ -199,4 +201,27 @@ fn a_number_out_of_range_stops_the_client_not_the_round() {
     // Put right, it may still send.
     inputs[1].xx[3] = 2.0;
     all[1].mask(&inbox, &inputs[1]).unwrap();
+}
+
+/// What clients measure adds up as their products do, whoever is lost on the way.
+#[test]
+fn numbers_add_up_behind_masks() {
+    let (count, params) = (7, Params::for_numbers(3, 4, 7).unwrap());
+    let numbers = |client: usize| -> Vec<f64> {
+        (0..count).map(|j| 0.25 * (client * count + j) as f64).collect()
+    };
+    let inputs: Vec<_> = (0..4).map(|client| as_products(&numbers(client))).collect();
+    let gone = [Gone::Never, Gone::Never, Gone::AfterShares, Gone::Never];
+    let mut all = clients(4, params, 5);
+    let mut server = shared(params, &mut all, &gone).unwrap();
+    sent(&mut server, &mut all, &inputs, &gone).unwrap();
+    let survivors = server.survivors().unwrap();
+    for client in [0, 1, 3] {
+        server.collect_answer(&all[client].unmask(&survivors).unwrap()).unwrap();
+    }
+    let total = server.finish().unwrap();
+    let expected: Vec<f64> =
+        (0..count).map(|j| [0, 1, 3].iter().map(|&client| numbers(client)[j]).sum()).collect();
+    // Quarters are whole multiples of the step of the fixed point.
+    assert_eq!(total.numbers(), expected);
 }

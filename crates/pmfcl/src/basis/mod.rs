@@ -48,6 +48,7 @@
 mod blocks;
 mod design;
 mod draw;
+pub(crate) use draw::Draw;
 mod error;
 mod frame;
 #[cfg(test)]
@@ -63,9 +64,9 @@ mod spline;
 mod units;
 
 pub use blocks::Candidate;
-pub use design::{Design, Fill};
 #[cfg(test)]
 pub(crate) use design::tests::MAPPED;
+pub use design::{Design, Fill};
 pub use error::BasisError;
 pub use frame::Frame;
 pub use parts::{Group, Monomial, Parts};

@@ -21,8 +21,8 @@ use super::update::is_name;
 use crate::error::{Error, Result};
 use crate::problem::choice::solve_chosen;
 use crate::problem::{
-    Agreement, AssessInput, CalibrationTable, Digest, Pool, Reader, RowSample, Scored, SolveInput,
-    TaskContext, invalid,
+    ADDITIVE, Agreement, AssessInput, CalibrationTable, Digest, Pool, Reader, RowSample, Scored,
+    SolveInput, TaskContext, invalid,
 };
 use crate::rows::TaskRows;
 use crate::summary::{Summary, crc32};
@@ -87,8 +87,40 @@ impl CalibrationRequest {
         Ok(Self { agreement, by_samples, samples, effective, shrinkage, pooled })
     }
 
-    pub(super) fn digest(&self) -> Digest {
+    /// The digest of its bytes: answers are of it, and of no other request.
+    pub fn digest(&self) -> Digest {
         Digest(Sha256::digest(self.to_bytes()).into())
+    }
+
+    /// The answer of a cohort, from the sum of its clients' numbers ([`CalibrationAnswer::numbers`]). It is scaled to the samples of
+    /// the cohort's step, so that clients which stayed stand for those that did not.
+    ///
+    /// # Errors
+    /// When steps do not count by samples, and on numbers that no clients have.
+    pub fn answer_of_sum(
+        &self,
+        cohort: &str,
+        step: u64,
+        numbers: &[f64],
+        samples: f64,
+    ) -> Result<CalibrationAnswer> {
+        if !self.by_samples {
+            return Err(Error::Unsupported {
+                operation: "measuring probabilities with sums of several clients",
+                reason: "a client does not know what a row of the cohort counts unless all count the same; prefer samples"
+                    .to_owned(),
+            });
+        }
+        let whole = [&[self.samples][..], numbers].concat();
+        let sound = numbers.len() == ADDITIVE && is_name(cohort) && samples > 0.0;
+        let table = CalibrationTable::from_numbers(&whole);
+        let table = table.filter(|table| sound && table.measured() > 0.0);
+        let Some(table) = table else {
+            return Err(Error::Bytes { reason: "these are not sums of calibrations".to_owned() });
+        };
+        let scaled = table.share(samples / table.measured());
+        let (agreement, client) = (self.agreement, cohort.to_owned());
+        Ok(CalibrationAnswer { agreement, request: self.digest(), client, step, table: scaled })
     }
 
     /// What a client answers for the rows of one of its steps.
@@ -164,6 +196,19 @@ impl CalibrationRequest {
 }
 
 impl CalibrationAnswer {
+    /// How many numbers of an answer add up over clients.
+    pub const NUMBERS: usize = ADDITIVE;
+
+    /// The client it says it is of.
+    pub fn client(&self) -> &str {
+        &self.client
+    }
+
+    /// The numbers that add up over clients, none negative.
+    pub fn numbers(&self) -> Vec<f64> {
+        self.table.to_numbers()[1..].to_vec()
+    }
+
     /// As bytes; [`CalibrationAnswer::from_bytes`] gives it back bit for bit.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut out = begin(ANSWER, 0, self.agreement);

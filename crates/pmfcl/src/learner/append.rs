@@ -6,7 +6,7 @@ use super::memory::Memory;
 use super::{Accepted, Learner, TaskRecord};
 use crate::basis::Design;
 use crate::error::{Error, Result};
-use crate::problem::{Draft, LeastLoss, Part, Pool, RowSample, TaskSummary};
+use crate::problem::{Draft, LeastLoss, Part, Pool, TaskSummary};
 use crate::settings::Preference;
 
 impl Learner {
@@ -38,12 +38,9 @@ impl Learner {
             }
             None => self.merged_record(at, part, pool.as_deref()),
         };
-        let waiting = self.samples.get(&at).cloned();
-        let sample = match (&accepted.sample, waiting) {
-            (Some(more), Some(waiting)) if !self.is_solved() => {
-                Some(RowSample::clone(&waiting).merge(more.clone())?)
-            }
-            (more, _) => more.clone(),
+        let held = match &accepted.sample {
+            Some(more) => Some(self.held_sample(at).unwrap_or_default().with(more)?),
+            None => None,
         };
         // Nothing can fail from here on.
         self.take_in(accepted, design);
@@ -73,7 +70,7 @@ impl Learner {
         self.edits += 1;
         self.generation += 1;
         self.fold();
-        self.hold_sample(at, sample);
+        self.hold_sample(at, held);
         Ok(())
     }
 

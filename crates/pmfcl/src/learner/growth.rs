@@ -45,10 +45,8 @@ impl Learner {
             both.index.insert(record.name.clone(), place);
             let mut record = record.clone();
             record.head.calibration = other.calibration(at).cloned();
-            if record.head.calibration.is_none()
-                && let Some(sample) = other.samples.get(&at)
-            {
-                both.samples.insert(place, sample.clone());
+            if let Some(held) = other.held_sample(at) {
+                both.samples.insert(place, held);
             }
             if let Some(places) = &places {
                 record.head.counts = spread(&record.head.counts, places);
@@ -182,15 +180,12 @@ impl Learner {
         let mut next = self.clone();
         let width = count + offset;
         next.transform(&|task| task.rearranged(&columns[..task.quadratic.width()], width))?;
-        let moved = |fill: &Fill| Fill {
-            value: places[fill.value],
-            indicator: places[fill.indicator],
-        };
+        let moved =
+            |fill: &Fill| Fill { value: places[fill.value], indicator: places[fill.indicator] };
         let fills = wider.fills().iter().map(moved).collect();
         next.design = Some(wider.with_fills(fills)?);
-        for sample in next.samples.values_mut() {
-            let sample = Arc::make_mut(sample);
-            sample.move_inputs(&places[..sample.width()], count);
+        for held in next.samples.values_mut() {
+            held.move_inputs(&places, count);
         }
         *self = next;
         Ok(())
@@ -237,7 +232,8 @@ impl Learner {
         let mut next = self.clone();
         next.transform(&|task| {
             let own = |s: &Summary| {
-                let there: Vec<usize> = columns.iter().copied().filter(|&j| j < s.width()).collect();
+                let there: Vec<usize> =
+                    columns.iter().copied().filter(|&j| j < s.width()).collect();
                 s.without_zero_columns(&there)
             };
             let scatters = task.scatters.iter().map(own).collect();

@@ -10,8 +10,8 @@ use crate::error::{Error, Result};
 use crate::labels::Classes;
 use crate::problem::choice::{Chosen, solve_chosen};
 use crate::problem::{
-    AssessInput, ClassList, Content, Exactness, LeastLoss, Outputs, Part, Pool, Problem,
-    SolveInput, Solved, TaskContext, TaskSummary,
+    AssessInput, ClassList, Content, Exactness, KnownTable, LeastLoss, Outputs, Part, Pool,
+    Problem, SolveInput, Solved, TaskContext, TaskSummary,
 };
 use crate::settings::{Preference, Ridge, Settings};
 use crate::solve::Solution;
@@ -139,7 +139,11 @@ impl Learner {
         } else {
             None
         };
-        let tables = (0..records).filter_map(|at| self.calibration(at)).collect();
+        let known = |task| {
+            let table = self.calibration(task)?;
+            Some(KnownTable { task, table, shape: None })
+        };
+        let tables = (0..records).filter_map(known).collect();
         let waiting = Vec::new();
         solve_chosen(SolveInput { context, pool, effective, tasks, tables, waiting })
     }
@@ -434,6 +438,9 @@ impl Learner {
             .zip(rows.head.content)
             .map(|(a, b)| Content::from_bytes(&a).minus(&Content::from_bytes(&b)).to_bytes());
         let weight = self.records[at].weight;
+        self.keep_tables();
+        // Rows that were removed may be among them.
+        self.samples.remove(&at);
         self.records[at] = TaskRecord::of(name, weight, &left);
         match &mut self.memory {
             Memory::Ledger { summaries, .. } => summaries[at] = Some(Arc::new(left)),

@@ -32,6 +32,11 @@ impl<T> Lazy<T> {
         self.value.get()
     }
 
+    /// The value to change, where it has been made.
+    pub(super) fn get_mut(&mut self) -> Option<&mut T> {
+        self.value.get_mut()
+    }
+
     /// Takes the value out, where it has been made.
     pub(super) fn take(&mut self) -> Option<T> {
         std::mem::take(self).value.into_inner()

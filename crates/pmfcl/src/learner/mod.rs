@@ -44,6 +44,7 @@ use crate::rows::{Rows, TaskRows};
 use crate::settings::{MemoryKind, Preference, Ridge, Settings, StoredPrecision, Weighed};
 use crate::solve::Solution;
 use crate::summary::Summary;
+use calibration::HeldSample;
 use gaps::FilledPool;
 use lazy::Lazy;
 use memory::{Memory, pool_bytes, worth_holding};
@@ -74,8 +75,8 @@ pub struct Learner {
     solved: Lazy<Solved>,
     /// What the pool chose of a portfolio; `None` where there is nothing to choose.
     chosen: Lazy<Option<Arc<Chosen>>>,
-    /// Samples of tasks, by position, that the next solution measures probabilities with.
-    samples: BTreeMap<usize, Arc<RowSample>>,
+    /// Samples of rows to measure probabilities with, by the positions of their tasks.
+    samples: BTreeMap<usize, HeldSample>,
     /// How often tables on record were replaced.
     calibrations: u64,
 }
@@ -245,16 +246,9 @@ impl Learner {
             self.pool()?;
             #[cfg(test)]
             tests::SOLVED.with(|count| count.set(count.get() + 1));
-            let mut solved = with_threads(self.settings.threads, || {
+            with_threads(self.settings.threads, || {
                 self.problem.method().solve(&self.solve_input()?)
-            })?;
-            // Rows that were added to a task later are measured later; the table of the task is the sum.
-            for (task, table) in &mut solved.tables {
-                if let Some(before) = &self.records[*task].head.calibration {
-                    *table = before.plus(table);
-                }
-            }
-            Ok(solved)
+            })
         })
     }
 
@@ -286,13 +280,14 @@ impl Learner {
         } else {
             None
         };
+        let waiting = self.waiting(pool)?;
         let input = SolveInput {
             context: self.context()?,
             pool,
             effective: self.effective_samples()?,
             tasks,
-            tables: self.tables(),
-            waiting: self.waiting()?,
+            tables: self.known_tables(pool, &waiting)?,
+            waiting,
         };
         match self.chosen()? {
             Some(chosen) => chosen.view(input),
@@ -544,7 +539,7 @@ impl Learner {
         self.records.push(TaskRecord::of(name, weight, &summary));
         self.remember(Arc::new(summary));
         self.generation += 1;
-        self.hold_sample(self.records.len() - 1, sample);
+        self.hold_sample(self.records.len() - 1, sample.map(HeldSample::of));
         Ok(())
     }
 

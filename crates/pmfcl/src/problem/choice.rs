@@ -8,7 +8,7 @@
 //! Neither order nor split decides: the score is a continuous function of the pooled sums. A candidate with more columns must be
 //! better by more than rounding.
 
-use super::{Pool, SolveInput, Solved, TaskContext};
+use super::{KnownTable, Pool, SolveInput, Solved, TaskContext, TaskShape, Waiting};
 use crate::basis::{Candidate, Design};
 use crate::error::Result;
 use crate::solve::ridge::least_score;
@@ -116,10 +116,20 @@ impl Chosen {
             Ok((std::borrow::Cow::Owned(self.mask(&summary)?), share))
         };
         let tasks = input.tasks.map(|tasks| tasks.into_iter().map(masked).collect::<Result<_>>());
+        let shape = |shape: Option<TaskShape<'a>>| -> Result<Option<TaskShape<'a>>> {
+            let Some(shape) = shape else { return Ok(None) };
+            let summary = std::borrow::Cow::Owned(self.mask(&shape.summary)?);
+            Ok(Some(TaskShape { summary, ..shape }))
+        };
+        let known = |known: KnownTable<'a>| Ok(KnownTable { shape: shape(known.shape)?, ..known });
+        let waiting =
+            |waiting: Waiting<'a>| Ok(Waiting { shape: shape(waiting.shape)?, ..waiting });
         Ok(SolveInput {
             context: TaskContext { design: &self.design, ..input.context },
             pool: &self.pool,
             tasks: tasks.transpose()?,
+            tables: input.tables.into_iter().map(known).collect::<Result<_>>()?,
+            waiting: input.waiting.into_iter().map(waiting).collect::<Result<_>>()?,
             ..input
         })
     }

@@ -58,10 +58,13 @@ pub use response::{
 pub use row_wise::RowWise;
 pub use sample::RowSample;
 pub use squared::Squared;
-pub use task::{CalibrationTable, Exactness, FitOutcome, LeastLoss, TaskHead, TaskSummary};
+pub use task::{
+    CalibrationTable, Exactness, FitOutcome, LeastLoss, NormalLosses, TaskHead, TaskSummary,
+};
 
 pub(crate) use bytes::{Reader, invalid};
-pub(crate) use gaussian::calibrate::Scored;
+pub(crate) use gaussian::calibrate::{ADDITIVE, Scored};
+pub(crate) use gaussian::normal::TaskShape;
 #[cfg(test)]
 pub(crate) use pool::tests::POOLED;
 pub(crate) use pool::{Part, widened};
@@ -235,9 +238,29 @@ pub(crate) struct SolveInput<'a> {
     /// The tasks with their weights, for a choice that leaves tasks out.
     pub(crate) tasks: Option<Vec<(std::borrow::Cow<'a, Summary>, f64)>>,
     /// Calibration tables of the tasks that have one and no sample that waits.
-    pub(crate) tables: Vec<&'a CalibrationTable>,
-    /// Samples of tasks that wait to be measured, with the positions of the tasks.
-    pub(crate) waiting: Vec<(usize, Scored<'a>)>,
+    pub(crate) tables: Vec<KnownTable<'a>>,
+    /// Samples of tasks that wait to be measured.
+    pub(crate) waiting: Vec<Waiting<'a>>,
+}
+
+/// A calibration table that was measured before.
+pub(crate) struct KnownTable<'a> {
+    /// The position of its task.
+    pub(crate) task: usize,
+    pub(crate) table: &'a CalibrationTable,
+    /// What the rows of the task are like, where classes were added since and it is known.
+    pub(crate) shape: Option<TaskShape<'a>>,
+}
+
+/// A sample of a task that waits to be measured.
+pub(crate) struct Waiting<'a> {
+    /// The position of the task.
+    pub(crate) task: usize,
+    pub(crate) rows: Scored<'a>,
+    /// What was measured with other rows of the task, which stays.
+    pub(crate) before: Option<&'a CalibrationTable>,
+    /// What the rows of the task are like, where it is known.
+    pub(crate) shape: Option<TaskShape<'a>>,
 }
 
 /// A solution, and how it answers.

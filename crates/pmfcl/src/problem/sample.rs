@@ -4,8 +4,7 @@
 //! them, so the sample is the same set however the rows arrive, and samples of parts unite to the sample of the whole. Inputs that
 //! are zero add nothing to a hash: a category that a part has not met does not change its rows.
 //!
-//! A sample lives in memory until the next solution and is then discarded. It has no form as bytes: rows reach no file and no
-//! message.
+//! A sample lives in memory and nowhere else. It has no form as bytes: rows reach no file and no message.
 
 use std::collections::BTreeMap;
 
@@ -208,6 +207,19 @@ impl RowSample {
     /// The rows in the order of their hashes, which is any order but always the same.
     pub(crate) fn rows(&self) -> impl ExactSizeIterator<Item = &SampledRow> {
         self.rows.values()
+    }
+
+    /// Half of its rows, those with the smaller hashes.
+    pub(crate) fn halved(&self) -> Self {
+        let keep = self.rows.len() / 2;
+        let rows = self.rows.iter().take(keep).map(|(hash, row)| (*hash, row.clone())).collect();
+        Self { rows, factors: self.factors.clone(), ..self.empty() }
+    }
+
+    /// The same columns and classes, and no rows.
+    fn empty(&self) -> Self {
+        let (new_inputs, classes) = (self.new_inputs.clone(), self.classes.clone());
+        Self { width: self.width, new_inputs, classes, ..Self::default() }
     }
 
     /// Bytes of the cells.

@@ -82,7 +82,7 @@ impl fmt::Display for FitOutcome {
 
 /// What was measured with rows of a task, each left out of the model, scaled to all samples of the task; see
 /// [`crate::problem::gaussian::calibrate`]. A model file of layout 1 may have one of mean log-losses at temperatures alone.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 #[doc(hidden)] // for file
 pub struct CalibrationTable {
     /// Samples of the pool it was measured with; those of the task in a table of layout 1.
@@ -93,6 +93,19 @@ pub struct CalibrationTable {
     pub distances: Vec<f64>,
     /// How well the rows were predicted, at the temperature chosen then.
     pub left_out: Option<Evaluation>,
+    /// What normal rows would have lost; where it is known, the table can follow classes that come later.
+    pub normal: Option<NormalLosses>,
+}
+
+/// Log-losses of normal rows with the class means and the scatter of a task, in the order of its table; see
+/// [`crate::problem::gaussian::normal`].
+#[derive(Debug, Clone, PartialEq)]
+#[doc(hidden)] // a part of `CalibrationTable`
+pub struct NormalLosses {
+    /// Classes that had rows.
+    pub classes: f64,
+    /// Log-losses.
+    pub losses: Vec<f64>,
 }
 
 /// What is known of a task without its quadratic: a few dozen bytes.

@@ -1,6 +1,7 @@
 //! Probabilities of the gaussian classifier: measured by leave-one-out, harmless on normal data, finite everywhere.
 
 use pmfcl::federated::{CalibrationAnswer, CalibrationRequest, Rules, Server, Update};
+use pmfcl::learner::LearnerState;
 use pmfcl::problem::{
     Agreement, CalibrationTable, ClassRule, Encoding, InMemory, Passes, Response, TaskSummary,
 };
@@ -574,4 +575,129 @@ fn a_stream_in_pieces_is_measured_like_one_task() {
             assert!((stands_for - 720.0).abs() < 1e-6, "all rows of the task: {stands_for}");
         }
     }
+}
+
+/// The learner as another process reads it: what was measured is in its records, rows are not.
+fn reopened(model: &Learner, with_summaries: bool) -> Learner {
+    let tasks = model.records().iter().enumerate().map(|(t, record)| {
+        let mut record = record.clone();
+        record.head.calibration = model
+            .calibration(t)
+            .map(|table| CalibrationTable::from_numbers(&table.to_numbers()).unwrap());
+        let summary = model.task_summary_at(t).filter(|_| with_summaries).cloned();
+        (record, summary)
+    });
+    Learner::from_state(LearnerState {
+        problem: model.problem().clone(),
+        settings: model.settings().clone(),
+        design: model.design().cloned(),
+        outputs: model.outputs().clone(),
+        tasks: tasks.collect(),
+        pool: model.kept_pool().cloned(),
+        solution: None,
+    })
+    .unwrap()
+}
+
+/// Six classes in three pairs of different spread, some nearly on top of each other: what a pair loses says little of the others.
+fn pairs(n: usize, seed: u64) -> Vec<Data> {
+    let mut draw = Draw::new(seed);
+    (0..3)
+        .map(|pair| {
+            let (mut x, mut y) = (Vec::new(), Vec::new());
+            for i in 0..n {
+                let class = 2 * pair + i % 2;
+                let spread = [0.6, 1.5, 2.5][pair];
+                let far = if draw.uniform() < 0.2 { 3.0 } else { 1.0 };
+                for j in 0..D {
+                    let mean = if j < 3 { ((class * (j + 2)) % 5) as f64 } else { 0.0 };
+                    x.push(mean + far * spread * draw.normal());
+                }
+                y.push(["a", "b", "c", "d", "e", "f"][class].to_owned());
+            }
+            Data { x, y }
+        })
+        .collect()
+}
+
+fn joined(tasks: &[Data]) -> Data {
+    let x = tasks.iter().flat_map(|task| task.x.clone()).collect();
+    Data { x, y: tasks.iter().flat_map(|task| task.y.clone()).collect() }
+}
+
+const ORDERS: [[usize; 3]; 6] = [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]];
+
+/// Classes that come later change what earlier rows are worth: in one process the rows are measured again, so that solutions
+/// in between change nothing.
+#[test]
+fn classes_that_come_later_are_measured_with_the_rows_of_all_tasks() {
+    let tasks = pairs(400, 5);
+    let probe = pairs(20, 6);
+    for order in ORDERS {
+        let mut at_the_end = learner("on");
+        order.iter().for_each(|&t| tasks[t].learn(&mut at_the_end, &t.to_string()));
+        let between: Vec<&Data> = order.iter().map(|&t| &tasks[t]).collect();
+        let between = learned("on", &between);
+        for part in &probe {
+            let expected = at_the_end.probabilities(part.rows()).unwrap();
+            for (u, v) in expected.iter().zip(&between.probabilities(part.rows()).unwrap()) {
+                assert!((u - v).abs() < 1e-9, "{order:?}: {u} against {v}");
+            }
+        }
+    }
+}
+
+/// From process to process there are no rows; tables follow later classes by what normal rows of their tasks would lose. So do
+/// those of two sites with other classes that are merged, and what is left after a removal.
+#[test]
+fn tables_follow_classes_that_come_later_without_rows() {
+    let (tasks, test) = (pairs(400, 15), joined(&pairs(2000, 16)));
+    let mut at_once = learner("on");
+    tasks.iter().zip(["0", "1", "2"]).for_each(|(task, name)| task.learn(&mut at_once, name));
+    let (best, mut found) = (test.log_loss(&at_once), Vec::new());
+    for order in ORDERS {
+        for memory in [MemoryKind::Ledger, MemoryKind::Compact] {
+            let settings = Settings { memory, threads: 1, ..Settings::default() };
+            let mut model = Learner::new(Problem::gaussian(), settings).unwrap();
+            for t in order {
+                tasks[t].learn(&mut model, &t.to_string());
+                model.solution().unwrap();
+                model = reopened(&model, true);
+            }
+            assert!(!model.tables_need_summaries());
+            found.push(test.log_loss(&model));
+        }
+    }
+    let sites: Vec<Learner> = tasks
+        .iter()
+        .enumerate()
+        .map(|(t, task)| {
+            let mut site = learner("on");
+            task.learn(&mut site, &t.to_string());
+            site.solution().unwrap();
+            reopened(&site, true)
+        })
+        .collect();
+    let mut merged = sites[1].clone();
+    merged.merge(&sites[2]).unwrap();
+    merged.merge(&sites[0]).unwrap();
+    found.push(test.log_loss(&merged));
+    for loss in &found {
+        assert!(*loss <= 1.1 * best && *loss >= 0.95 * best, "{found:?} against {best}");
+    }
+    // Without the summaries of earlier tasks a table stays, and whoever has a file is told that they are needed.
+    let mut blind = reopened(&sites[0], false);
+    assert!(!blind.tables_need_summaries());
+    tasks[1].learn(&mut blind, "1");
+    assert!(blind.tables_need_summaries());
+    let table = sites[0].calibration(0).cloned();
+    blind.solution().unwrap();
+    assert_eq!(blind.calibration(0), table.as_ref());
+    // With the first task gone, the tables of the others are those of a model that never had it, to what order leaves open.
+    merged.unlearn("0").unwrap();
+    let mut never = sites[1].clone();
+    never.merge(&sites[2]).unwrap();
+    let rest = joined(&pairs(2000, 16)[1..]);
+    let (removed, never) = (rest.log_loss(&merged), rest.log_loss(&never));
+    assert!((removed / never - 1.0).abs() < 0.1, "{removed} against {never}");
 }

@@ -27,20 +27,22 @@
 //! **Chosen** is the least of `Σ_t (N_t/N) table_t + 3 (ln T)² + 3 [c < ∞]`, `N_t` the samples of the pool when task `t` was measured. The
 //! prior keeps truly normal data at `T = 1`.
 //!
-//! What a task adds depends on what had been learned when it was measured. So `c` and `T`, and with them the probabilities, depend on
+//! What a task adds depends on what had been learned when it was measured. Where classes were added since, it is measured again if the
+//! sample is still in memory, and else corrected ([`super::normal`]). So `c` and `T`, and with them the probabilities, depend on
 //! the order of tasks; classes, discriminants, merging and removal remain exact. [`super::Calibrate::Off`] gives the textbook's probabilities.
 
 use faer::Mat;
 
 use super::class_covariance::{ClassModel, PULLS};
 use super::discriminants::Discriminants;
+use super::normal::NormalRows;
 use crate::basis::Design;
 use crate::error::Result;
 use crate::labels::Classes;
 use crate::problem::evaluate::{self, Evaluation};
 use crate::problem::response::{DISTANCES, Densities, Novelty, softmax};
 use crate::problem::sample::RowSample;
-use crate::problem::task::CalibrationTable;
+use crate::problem::task::{CalibrationTable, NormalLosses};
 use crate::rows::Rows;
 use crate::summary::Summary;
 
@@ -52,6 +54,8 @@ const TEMPERATURES: usize = 29;
 const ONE: usize = 4;
 /// Numbers of a table.
 const CELLS: usize = SHAPES.len() * TEMPERATURES;
+/// Numbers of a table that add up: log-losses, distances, and how well rows were predicted.
+pub(crate) const ADDITIVE: usize = CELLS + DISTANCES + evaluate::NUMBERS;
 /// Temperatures of the tables of model files of layout 1, from ½ to 32.
 const OLD_TEMPERATURES: usize = 25;
 /// What each of `(ln T)²` and a finite `c` costs, in units of log-loss of one row.
@@ -184,7 +188,12 @@ impl CalibrationTable {
     /// All its numbers, one after the other.
     pub fn to_numbers(&self) -> Vec<f64> {
         let left_out = self.left_out.as_ref().map_or_else(Vec::new, Evaluation::to_numbers);
-        [&[self.samples][..], &self.losses, &self.distances, &left_out].concat()
+        let mut numbers = [&[self.samples][..], &self.losses, &self.distances, &left_out].concat();
+        if let Some(normal) = &self.normal {
+            numbers.push(normal.classes);
+            numbers.extend(&normal.losses);
+        }
+        numbers
     }
 
     /// The table of these numbers; `None` for numbers that no table has.
@@ -193,17 +202,23 @@ impl CalibrationTable {
         let sound = |v: &f64| v.is_finite() && *v >= 0.0;
         if rest.len() == OLD_TEMPERATURES {
             let sound = numbers.iter().all(sound);
-            let (losses, distances) = (rest.to_vec(), Vec::new());
-            return sound.then_some(Self { samples: *samples, losses, distances, left_out: None });
+            let losses = rest.to_vec();
+            return sound.then_some(Self { samples: *samples, losses, ..Self::default() });
         }
         let rows = DISTANCES + evaluate::NUMBERS;
-        let cells = [CELLS, CLASS_CELLS].into_iter().find(|cells| rest.len() == cells + rows)?;
+        let fits = |cells: &usize| [cells + rows, 2 * cells + rows + 1].contains(&rest.len());
+        let cells = [CELLS, CLASS_CELLS].into_iter().find(fits)?;
         let (losses, rest) = rest.split_at_checked(cells)?;
         let (distances, rest) = rest.split_at_checked(DISTANCES)?;
-        let left_out = Some(Evaluation::from_numbers(rest)?);
-        let all = sound(samples) && losses.iter().chain(distances).all(sound);
+        let (left_out, rest) = rest.split_at_checked(evaluate::NUMBERS)?;
+        let left_out = Some(Evaluation::from_numbers(left_out)?);
+        let normal = rest.split_first().map(|(classes, losses)| {
+            let losses = losses.to_vec();
+            NormalLosses { classes: *classes, losses }
+        });
+        let all = sound(samples) && losses.iter().chain(distances).chain(rest).all(sound);
         let (losses, distances) = (losses.to_vec(), distances.to_vec());
-        all.then_some(Self { samples: *samples, losses, distances, left_out })
+        all.then_some(Self { samples: *samples, losses, distances, left_out, normal })
     }
 
     /// Samples of the task that the table stands for.
@@ -230,6 +245,8 @@ impl CalibrationTable {
             losses: sum(&self.losses, &now.losses),
             distances: sum(&self.distances, &now.distances),
             left_out,
+            // Of all rows of the task, those before and those now.
+            normal: now.normal.clone(),
         }
     }
 
@@ -241,6 +258,8 @@ impl CalibrationTable {
             losses: scaled(&self.losses),
             distances: scaled(&self.distances),
             left_out: self.left_out.clone().map(|found| found.scaled(share)),
+            // It is of a task, and this is a share of several.
+            normal: None,
         }
     }
 }
@@ -277,6 +296,16 @@ struct LeftOut<'a> {
     weight: f64,
 }
 
+/// Rows of a sample, each scored under the model without it, where all classes share one covariance: what is measured with them in
+/// several ways.
+#[derive(Default)]
+pub(super) struct LeftOutRows {
+    /// `d_k²` of the classes that have rows, row after row.
+    distances: Vec<f64>,
+    classes: Vec<usize>,
+    weights: Vec<f64>,
+}
+
 /// Rows that can be left out.
 struct Block<'a> {
     /// Their design rows.
@@ -293,25 +322,95 @@ impl Measured<'_> {
     ///
     /// # Errors
     /// When the basis refuses a row.
-    pub(super) fn table(&self, task: &Scored<'_>) -> Result<CalibrationTable> {
+    pub(super) fn table(
+        &self,
+        task: &Scored<'_>,
+    ) -> Result<(CalibrationTable, Option<LeftOutRows>)> {
+        let kept = match self.scatters {
+            None => Some(self.left_out_rows(task)?),
+            Some(_) => None,
+        };
         let mut losses = vec![0.0; cells(self.scatters.is_some())];
         let mut scored = 0.0;
         for (part, pull) in losses.chunks_exact_mut(CELLS).zip(PULLS) {
             scored = 0.0;
-            self.each(task, pull, |row| {
+            let mut powers = Vec::new();
+            self.each(task, kept.as_ref(), pull, |row| {
                 scored += row.weight;
-                for (part, shape) in part.chunks_exact_mut(TEMPERATURES).zip(SHAPES) {
-                    let scores = self.scores(&row, shape);
-                    add_losses(part, &scores, row.class, self.stretch(&row, shape), row.weight);
-                }
+                self.add_row(part, &row, &mut powers);
             })?;
         }
         if scored > 0.0 {
             let scale = task.samples / scored;
             losses.iter_mut().for_each(|loss| *loss = (*loss * scale).max(0.0));
         }
-        let distances = Vec::new();
-        Ok(CalibrationTable { samples: self.pooled, losses, distances, left_out: None })
+        let table =
+            CalibrationTable { samples: self.pooled, losses, ..CalibrationTable::default() };
+        Ok((table, kept))
+    }
+
+    /// Log-losses of rows that are not in the pool, under the covariance that all classes share.
+    pub(super) fn losses_of(&self, rows: &NormalRows) -> Vec<f64> {
+        let (mut losses, m) = (vec![0.0; CELLS], self.design.width());
+        let (known, mut powers) = (self.known_classes(), Vec::new());
+        for (block, cells) in rows.cells.chunks(BLOCK * m).enumerate() {
+            let distances = self.model.distances(cells, &known);
+            for i in 0..distances.ncols() {
+                let row = block * BLOCK + i;
+                let Some(class) = known.iter().position(|k| *k == rows.classes[row]) else {
+                    continue;
+                };
+                let d: Vec<f64> = (0..known.len()).map(|k| distances[(k, i)]).collect();
+                let weight = rows.weights[row];
+                let row = LeftOut { distances: &d, log_dets: None, class, weight };
+                self.add_row(&mut losses, &row, &mut powers);
+            }
+        }
+        losses.iter_mut().for_each(|loss| *loss = loss.max(0.0));
+        losses
+    }
+
+    /// Adds the log-losses of a row at every `c` and `T`; `powers` is for any use.
+    fn add_row(&self, losses: &mut [f64], row: &LeftOut<'_>, powers: &mut Vec<f64>) {
+        // Under one covariance only the temperature depends on `c`.
+        let mut scores = self.scores(row, f64::INFINITY);
+        for (part, shape) in losses.chunks_exact_mut(TEMPERATURES).zip(SHAPES) {
+            if row.log_dets.is_some() {
+                scores = self.scores(row, shape);
+            }
+            let stretch = self.stretch(row, shape);
+            add_losses(part, (&scores, row.class), stretch, row.weight, powers);
+        }
+    }
+
+    /// The rows of a sample that can be left out, where all classes share one covariance.
+    fn left_out_rows(&self, task: &Scored<'_>) -> Result<LeftOutRows> {
+        let known = self.known_classes();
+        let apart = self.model.mean_distances(&known);
+        let mut found = LeftOutRows::default();
+        self.each_block(task, &known, usize::MAX, |block| {
+            let distances = self.model.distances(block.cells, &known);
+            for (i, &class) in block.own.iter().enumerate() {
+                let first = found.distances.len();
+                found.distances.extend((0..known.len()).map(|k| distances[(k, i)]));
+                let d = &mut found.distances[first..];
+                self.model.leave_out(d, class, known[class], &apart, block.out[i]);
+            }
+            found.classes.extend(block.own);
+            found.weights.extend(block.weights);
+        })?;
+        Ok(found)
+    }
+
+    /// Places of the classes that have rows.
+    fn known_classes(&self) -> Vec<usize> {
+        let shares = self.model.priors().iter().enumerate().filter(|(_, share)| **share > 0.0);
+        shares.map(|(k, _)| k).collect()
+    }
+
+    /// How many classes have rows.
+    pub(super) fn known(&self) -> usize {
+        self.model.priors().iter().filter(|share| **share > 0.0).count()
     }
 
     /// Measures how far the rows of a task are and how well they are predicted, each left out of the model.
@@ -321,12 +420,13 @@ impl Measured<'_> {
     pub(super) fn evaluate(
         &self,
         task: &Scored<'_>,
+        rows: Option<&LeftOutRows>,
         choice: Choice,
         table: &mut CalibrationTable,
     ) -> Result<()> {
         let (mut found, mut distances) = (Evaluation::new(0), vec![0.0; DISTANCES]);
         let floor = floor(self.pooled);
-        self.each(task, choice.pull, |row| {
+        self.each(task, rows, choice.pull, |row| {
             let mut p = self.scores(&row, choice.shape);
             softmax(&mut p, choice.temperature * self.stretch(&row, choice.shape));
             let least = floor / p.len() as f64;
@@ -366,9 +466,14 @@ impl Measured<'_> {
     }
 
     /// Calls `f` with every row that can be left out.
-    fn each(&self, task: &Scored<'_>, pull: f64, mut f: impl FnMut(LeftOut<'_>)) -> Result<()> {
-        let shares = self.model.priors().iter().enumerate().filter(|(_, share)| **share > 0.0);
-        let known: Vec<usize> = shares.map(|(k, _)| k).collect();
+    fn each(
+        &self,
+        task: &Scored<'_>,
+        rows: Option<&LeftOutRows>,
+        pull: f64,
+        mut f: impl FnMut(LeftOut<'_>),
+    ) -> Result<()> {
+        let known = self.known_classes();
         if let Some((scatters, samples)) = self.scatters {
             let model = ClassModel::new(self.model, scatters, samples, pull)?;
             let m = self.design.width() as f64;
@@ -390,16 +495,19 @@ impl Measured<'_> {
                 }
             });
         }
-        let apart = self.model.mean_distances(&known);
-        self.each_block(task, &known, usize::MAX, |block| {
-            let distances = self.model.distances(block.cells, &known);
-            for (i, weight) in block.weights.iter().enumerate() {
-                let mut d: Vec<f64> = (0..known.len()).map(|k| distances[(k, i)]).collect();
-                let class = block.own[i];
-                self.model.leave_out(&mut d, class, known[class], &apart, block.out[i]);
-                f(LeftOut { distances: &d, log_dets: None, class, weight: *weight });
+        let measured;
+        let rows = match rows {
+            Some(rows) => rows,
+            None => {
+                measured = self.left_out_rows(task)?;
+                &measured
             }
-        })
+        };
+        let each = rows.distances.chunks_exact(known.len().max(1));
+        for ((distances, &class), &weight) in each.zip(&rows.classes).zip(&rows.weights) {
+            f(LeftOut { distances, log_dets: None, class, weight });
+        }
+        Ok(())
     }
 
     /// Calls `f` with blocks of the first `most` rows of a sample, those left out whose class has no other row.
@@ -449,9 +557,15 @@ impl Measured<'_> {
 /// Adds the log-losses of a row at every `T`, multiplied by `stretch`.
 ///
 /// Halving a temperature squares every `exp(s/T)`, so four exponentials of each score serve 29 temperatures.
-fn add_losses(losses: &mut [f64], scores: &[f64], y: usize, stretch: f64, weight: f64) {
+fn add_losses(
+    losses: &mut [f64],
+    (scores, y): (&[f64], usize),
+    stretch: f64,
+    weight: f64,
+    powers: &mut Vec<f64>,
+) {
     let top = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    let mut powers = vec![0.0; scores.len()];
+    powers.resize(scores.len(), 0.0);
     for chain in 0..4 {
         let mut g = TEMPERATURES - 1 - chain;
         let mut t = temperature(g as f64) * stretch;
@@ -526,7 +640,7 @@ mod tests {
     use crate::summary::{Accumulator, Summarizer, Summary};
 
     fn table(losses: Vec<f64>) -> CalibrationTable {
-        CalibrationTable { samples: 3.0, losses, distances: Vec::new(), left_out: None }
+        CalibrationTable { samples: 3.0, losses, ..CalibrationTable::default() }
     }
 
     #[test]
@@ -567,7 +681,7 @@ mod tests {
         let mut losses = vec![0.0; CELLS];
         let stretch = |c: f64| if c.is_finite() { (c + r) / (c + 1.0) } else { 1.0 };
         for (part, c) in losses.chunks_exact_mut(TEMPERATURES).zip(SHAPES) {
-            add_losses(part, &scores, y, stretch(c), weight);
+            add_losses(part, (&scores, y), stretch(c), weight, &mut Vec::new());
         }
         for (i, found) in losses.iter().enumerate() {
             let (c, t) = (SHAPES[i / TEMPERATURES], temperature((i % TEMPERATURES) as f64));

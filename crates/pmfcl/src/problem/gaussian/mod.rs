@@ -6,6 +6,7 @@
 pub mod calibrate;
 pub mod class_covariance;
 mod discriminants;
+pub mod normal;
 mod scatter;
 
 pub use discriminants::Discriminants;
@@ -28,8 +29,8 @@ use super::squared::{Indicators, expected};
 use super::task::{Exactness, LeastLoss, TaskSummary};
 use super::{
     AssessInput, Assessment, CalibrationTable, ClassList, Description, Draft, Method, Outputs,
-    Past, Pool, Problem, Scored, SolveInput, Solved, TaskContext, classes_with, no_such_option,
-    wrong_pass,
+    Past, Pool, Problem, Scored, SolveInput, Solved, TaskContext, TaskShape, classes_with,
+    no_such_option, wrong_pass,
 };
 use crate::basis::Design;
 use crate::error::{Error, Result};
@@ -287,6 +288,16 @@ impl Gaussian {
     }
 }
 
+/// The tables of all tasks: those measured now, and those before that stand as they are.
+fn tables_now<'a>(
+    input: &SolveInput<'a>,
+    measured: &'a [(usize, CalibrationTable)],
+) -> Vec<&'a CalibrationTable> {
+    let again = |task: usize| measured.iter().any(|(measured, _)| *measured == task);
+    let known = input.tables.iter().filter(|known| !again(known.task)).map(|known| known.table);
+    known.chain(measured.iter().map(|(_, table)| table)).collect()
+}
+
 fn row_temperature(model: &Discriminants, choice: calibrate::Choice, samples: f64) -> ClassRule {
     ClassRule::RowTemperature(Arc::new(RowTemperature {
         temperature: choice.temperature,
@@ -442,20 +453,50 @@ impl Method for Gaussian {
         if let Some(classes) = input.context.outputs.classes() {
             let scatters = self.scatters(input.pool, input.effective);
             let under = Measured { model: &fitted, design, classes, pooled: samples, scatters };
-            for (task, scored) in &input.waiting {
-                measured.push((*task, under.table(scored)?));
-            }
-            let fresh = measured.iter().map(|(_, table)| table);
-            let tables: Vec<_> = input.tables.iter().copied().chain(fresh).collect();
-            if let Some(choice) = calibrate::choose(&tables, samples, scatters.is_some()) {
-                for ((_, table), (_, scored)) in measured.iter_mut().zip(&input.waiting) {
-                    under.evaluate(scored, choice, table)?;
+            let follow = |table: &CalibrationTable, shape: &Option<TaskShape<'_>>| match shape {
+                Some(shape) => under.with_later_classes(table, shape),
+                None => Ok(None),
+            };
+            let mut fresh = Vec::with_capacity(input.waiting.len());
+            let mut before = Vec::with_capacity(input.waiting.len());
+            let mut left_out = Vec::with_capacity(input.waiting.len());
+            for waiting in &input.waiting {
+                let (mut table, rows) = under.table(&waiting.rows)?;
+                left_out.push(rows);
+                if let (Some(shape), None) = (&waiting.shape, scatters) {
+                    table.normal = under.normal_losses(shape)?;
                 }
+                fresh.push(table);
+                before.push(match waiting.before {
+                    Some(table) => {
+                        let followed = follow(table, &waiting.shape)?;
+                        Some(followed.unwrap_or_else(|| table.clone()))
+                    }
+                    None => None,
+                });
+            }
+            for known in &input.tables {
+                if let Some(table) = follow(known.table, &known.shape)? {
+                    measured.push((known.task, table));
+                }
+            }
+            let tables = tables_now(input, &measured);
+            let tables: Vec<_> =
+                tables.into_iter().chain(before.iter().flatten()).chain(&fresh).collect();
+            if let Some(choice) = calibrate::choose(&tables, samples, scatters.is_some()) {
+                let rows = left_out.iter().zip(&input.waiting);
+                for (table, (rows, waiting)) in fresh.iter_mut().zip(rows) {
+                    under.evaluate(&waiting.rows, rows.as_ref(), choice, table)?;
+                }
+            }
+            // Rows that were added to a task later are measured later; the table of the task is the sum.
+            for ((table, before), waiting) in fresh.into_iter().zip(before).zip(&input.waiting) {
+                let whole = before.map_or_else(|| table.clone(), |before| before.plus(&table));
+                measured.push((waiting.task, whole));
             }
         }
         let present: Vec<bool> = fitted.priors().iter().map(|prior| *prior > 0.0).collect();
-        let tables: Vec<&CalibrationTable> =
-            input.tables.iter().copied().chain(measured.iter().map(|(_, table)| table)).collect();
+        let tables = tables_now(input, &measured);
         let rule = self.rule(&fitted, input.pool, input.effective, &tables)?;
         let calibrated = Response::Classes { rule, present: present.clone(), first_is_zero: false };
         let mut solved = Solved::new(solution, self.response(present));
@@ -497,9 +538,9 @@ impl Method for Gaussian {
         let (design, pooled) = (input.context.design, input.pool.samples);
         let scatters = self.scatters(input.pool, input.effective);
         let under = Measured { model: self.of(input)?, design, classes, pooled, scatters };
-        let mut table = under.table(rows)?;
+        let (mut table, left_out) = under.table(rows)?;
         if let Some(choice) = calibrate::choose(&[&table], pooled, scatters.is_some()) {
-            under.evaluate(rows, choice, &mut table)?;
+            under.evaluate(rows, left_out.as_ref(), choice, &mut table)?;
         }
         Ok(table)
     }
