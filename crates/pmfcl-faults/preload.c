@@ -2,7 +2,8 @@
  * directory fail, or kills the process there.
  *
  * Counted are: opening for writing, writing, cutting, syncing, naming (rename, link) and unlinking. A write that fails has written half of
- * its bytes. PMFCL_FAULT_DIR is the directory; PMFCL_FAULT=K:once, K:lasting or K:kill arms it at the start, pmfcl_fail() later.
+ * its bytes. PMFCL_FAULT_DIR is the directory; PMFCL_FAULT=K:once, K:lasting or K:kill arms it at the start, pmfcl_fail() later. The names of
+ * the operations are written to PMFCL_FAULT_LOG.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -21,7 +22,7 @@ enum { OFF, ONCE, LASTING, KILL };
 
 static char directory[4096];
 static long left = -1;
-static int mode = OFF, hits;
+static int mode = OFF, hits, list = -1;
 
 /* Lets the operation after the next `works` fail. */
 void pmfcl_fail(long works, int how) {
@@ -39,6 +40,8 @@ int pmfcl_heal(void) {
 __attribute__((constructor)) static void begin(void) {
     const char *where = getenv("PMFCL_FAULT_DIR"), *what = getenv("PMFCL_FAULT");
     if (where && strlen(where) < sizeof directory) strcpy(directory, where);
+    const char *log = getenv("PMFCL_FAULT_LOG");
+    if (log) list = open(log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
     if (what) {
         const char *how = strchr(what, ':');
         pmfcl_fail(atol(what), !how ? OFF : !strcmp(how, ":once") ? ONCE : !strcmp(how, ":lasting") ? LASTING : KILL);
@@ -59,8 +62,16 @@ static int file_within(int fd) {
     return within(path);
 }
 
+#define REAL(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
+
+/* Most programs write to other files most of the time. */
+static int watched(int fd) {
+    return fd > 2 && fd != list && (mode != OFF || list >= 0);
+}
+
 /* Whether this operation is to fail. */
-static int fails(int counted) {
+static int fails(const char *name, int counted) {
+    if (counted && list >= 0) dprintf(list, "%s\n", name);
     if (mode == OFF || !counted) return 0;
     if (left-- > 0) return 0;
     if (mode == ONCE && hits) return 0;
@@ -75,7 +86,6 @@ static void die_if_killed(void) {
     }
 }
 
-#define REAL(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
 #define FAIL(error) do { die_if_killed(); errno = (error); return -1; } while (0)
 
 static int writes(int flags) {
@@ -88,7 +98,7 @@ static int writes(int flags) {
         va_start(rest, flags);                                                            \
         mode_t rights = (flags & (O_CREAT | O_TMPFILE)) ? va_arg(rest, mode_t) : 0;       \
         va_end(rest);                                                                     \
-        if (fails(writes(flags) && within(path))) FAIL(ENOSPC);                           \
+        if (fails(#name, writes(flags) && within(path))) FAIL(ENOSPC);                           \
         return REAL(name)(path, flags, rights);                                           \
     }
 OPEN(open)
@@ -100,14 +110,14 @@ OPEN(open64)
         va_start(rest, flags);                                                            \
         mode_t rights = (flags & (O_CREAT | O_TMPFILE)) ? va_arg(rest, mode_t) : 0;       \
         va_end(rest);                                                                     \
-        if (fails(writes(flags) && within(path))) FAIL(ENOSPC);                           \
+        if (fails(#name, writes(flags) && within(path))) FAIL(ENOSPC);                           \
         return REAL(name)(at, path, flags, rights);                                       \
     }
 OPENAT(openat)
 OPENAT(openat64)
 
 ssize_t write(int fd, const void *bytes, size_t n) {
-    if (mode != OFF && fails(file_within(fd))) {
+    if (watched(fd) && fails("write", file_within(fd))) {
         ssize_t done = REAL(write)(fd, bytes, n / 2);
         (void)done;
         FAIL(ENOSPC);
@@ -116,13 +126,13 @@ ssize_t write(int fd, const void *bytes, size_t n) {
 }
 
 ssize_t writev(int fd, const struct iovec *parts, int n) {
-    if (mode != OFF && fails(file_within(fd))) FAIL(ENOSPC);
+    if (watched(fd) && fails("writev", file_within(fd))) FAIL(ENOSPC);
     return REAL(writev)(fd, parts, n);
 }
 
 #define PWRITE(name, type)                                                                \
     ssize_t name(int fd, const void *bytes, size_t n, type at) {                          \
-        if (mode != OFF && fails(file_within(fd))) {                                      \
+        if (watched(fd) && fails(#name, file_within(fd))) {                                      \
             ssize_t done = REAL(name)(fd, bytes, n / 2, at);                              \
             (void)done;                                                                   \
             FAIL(ENOSPC);                                                                 \
@@ -134,7 +144,7 @@ PWRITE(pwrite64, off64_t)
 
 #define OF_FILE(name)                                                                     \
     int name(int fd) {                                                                    \
-        if (mode != OFF && fails(file_within(fd))) FAIL(EIO);                             \
+        if (watched(fd) && fails(#name, file_within(fd))) FAIL(EIO);                             \
         return REAL(name)(fd);                                                            \
     }
 OF_FILE(fsync)
@@ -142,7 +152,7 @@ OF_FILE(fdatasync)
 
 #define CUT(name, type)                                                                   \
     int name(int fd, type size) {                                                         \
-        if (mode != OFF && fails(file_within(fd))) FAIL(EIO);                             \
+        if (watched(fd) && fails(#name, file_within(fd))) FAIL(EIO);                             \
         return REAL(name)(fd, size);                                                      \
     }
 CUT(ftruncate, off_t)
@@ -150,18 +160,18 @@ CUT(ftruncate64, off64_t)
 
 #define OF_NAMES(name)                                                                    \
     int name(const char *from, const char *to) {                                          \
-        if (fails(within(to))) FAIL(EIO);                                                 \
+        if (fails(#name, within(to))) FAIL(EIO);                                          \
         return REAL(name)(from, to);                                                      \
     }
 OF_NAMES(rename)
 OF_NAMES(link)
 
 int renameat(int from_at, const char *from, int to_at, const char *to) {
-    if (fails(within(to))) FAIL(EIO);
+    if (fails("rename", within(to))) FAIL(EIO);
     return REAL(renameat)(from_at, from, to_at, to);
 }
 
 int linkat(int from_at, const char *from, int to_at, const char *to, int flags) {
-    if (fails(within(to))) FAIL(EPERM);
+    if (fails("link", within(to))) FAIL(EPERM);
     return REAL(linkat)(from_at, from, to_at, to, flags);
 }

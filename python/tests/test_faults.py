@@ -36,12 +36,18 @@ def table(path):
     path.write_text("\n".join(lines) + "\n")
 
 
-def run(where, words, shim=None, fault=None):
+def run(where, words, shim=None, **settings):
     env = dict(os.environ)
-    if fault is not None:
-        env |= {"LD_PRELOAD": str(shim), "PMFCL_FAULT_DIR": str(where), "PMFCL_FAULT": fault}
+    if shim is not None:
+        env |= {"LD_PRELOAD": str(shim), "PMFCL_FAULT_DIR": str(where)} | settings
     command = [os.path.abspath(PROGRAM), *words.split()]
     return subprocess.run(command, cwd=where, env=env, capture_output=True, text=True, check=False)
+
+
+def skip_unknown(done):
+    """A program without some of the commands."""
+    if "unrecognized subcommand" in done.stderr:
+        pytest.skip(done.stderr.splitlines()[0])
 
 
 # A command, what it writes, and what is there before it.
@@ -79,13 +85,14 @@ def test_a_command_leaves_the_file_of_before_or_the_one_of_after(what, how, plac
     words, out = words.format(w=place), place / name
     out.unlink(missing_ok=True)
     done = run(place, words)
+    skip_unknown(done)
     assert done.returncode == 0, done.stderr
     after, before = out.read_bytes(), b"what was there before"
     assert after
     listing = sorted(os.listdir(place))
     for k in range(MOST):
         out.write_bytes(before)
-        done = run(place, words, shim, f"{k}:{how}")
+        done = run(place, words, shim, PMFCL_FAULT=f"{k}:{how}")
         found = out.read_bytes()
         assert found in (before, after), f"{what}, operation {k}: neither before nor after"
         if done.returncode == 0:
@@ -101,6 +108,23 @@ def test_a_command_leaves_the_file_of_before_or_the_one_of_after(what, how, plac
         if done.returncode == 0 and k > 12:
             break
     assert 3 < k < MOST - 1, f"{k} operations"
+
+
+def synced(log):
+    """Whether everything that was written was synced before it got its name, and the name after it."""
+    done = [line.removesuffix("64") for line in log.read_text().splitlines()]
+    named = max(i for i, operation in enumerate(done) if operation in ("rename", "link"))
+    written = max((i for i, operation in enumerate(done[:named]) if "write" in operation), default=-1)
+    return 0 <= written and "fsync" in done[written:named] and "fsync" in done[named:]
+
+
+@pytest.mark.skipif(not PROGRAM, reason="PMFCL_PROGRAM names the program")
+@pytest.mark.parametrize("what", COMMANDS)
+def test_a_file_is_on_the_disk_before_it_has_its_name(what, place, shim, tmp_path):
+    done = run(place, COMMANDS[what][0].format(w=place), shim, PMFCL_FAULT_LOG=str(tmp_path / "log"))
+    skip_unknown(done)
+    assert done.returncode == 0, done.stderr
+    assert synced(tmp_path / "log"), (tmp_path / "log").read_text()
 
 
 # In one process: the library is loaded before Python and told from within which operation fails.
@@ -195,6 +219,11 @@ def test_python_leaves_the_file_of_before_or_the_one_of_after(tmp_path, shim):
     where = tmp_path / "files"
     where.mkdir()
     env = dict(os.environ) | {"LD_PRELOAD": str(shim), "PMFCL_FAULT_DIR": str(where)}
+    log = {"PMFCL_FAULT_LOG": str(tmp_path / "log")}
+    export = "import sys, pmfcl; pmfcl.ContinualRegressor().fit([[1.0], [2.0]], [1.0, 3.0]).export(sys.argv[1])"
+    subprocess.run([sys.executable, "-c", export, str(where / "m.json")], env=env | log, check=True)
+    assert synced(tmp_path / "log"), (tmp_path / "log").read_text()
+    (where / "m.json").unlink()
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(LIBRARY)], env=env, capture_output=True, text=True, check=False
     )

@@ -249,7 +249,7 @@ fn federate(path: &Path, fresh: &mut impl Iterator<Item = u64>) {
     let agreement = agreed.agreement().unwrap();
     let mut register = Register::open(path, &agreed, Rules::default()).unwrap();
     loop {
-        let held: Vec<u64> = register.server().updates().map(|update| update.step()).collect();
+        let held: Vec<u64> = register.server().updates().map(Update::step).collect();
         let changes = plan("learn", &held, false, fresh);
         for change in &changes {
             match change {

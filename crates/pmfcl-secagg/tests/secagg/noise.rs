@@ -61,7 +61,7 @@ fn a_masked_sum_has_the_noise_of_those_who_stayed_to_the_bit() {
         // Whole steps of powers of two: neither masks nor fixed point change a bit.
         assert_eq!(total.products.xx, sum(&stayed, |p| &p.xx));
         assert_eq!(total.products.xy, sum(&stayed, |p| &p.xy));
-        assert_eq!(total.products.n, stayed.len() as f64);
+        assert_eq!(total.products.n.to_bits(), (stayed.len() as f64).to_bits());
         let released = shared.released(&total.products).unwrap();
         assert_eq!(released.releases(), stayed.len() as u64);
         let honest = stayed.len() - COHORT.colluding;
