@@ -70,7 +70,7 @@ impl<'a> Exported<'a> {
         targets: &'a [String],
     ) -> Result<Self, ExportError> {
         let (design, parameters) = learner.deployed()?;
-        let design = Cow::Owned(design);
+        let design: Cow<'_, Design> = Cow::Owned(design);
         let targets = if parameters.classes.is_empty() { targets } else { &[] };
         let loss = learner.problem().to_string();
         let means = if design.fills().is_empty() { Vec::new() } else { learner.input_means()? };
