@@ -293,7 +293,9 @@ impl PyModel {
             };
             if content {
                 let mut grown = schema.clone();
-                new_inputs.iter().for_each(|key| drop(grown.input_of_key(key)));
+                for key in &new_inputs {
+                    grown.input_of_key(key);
+                }
                 task.head.content = Some(crate::check::content(&grown, &table)?);
             }
             task.new_inputs = new_inputs;
