@@ -1,7 +1,6 @@
 """`ContinualClassifier`."""
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import update_wrapper
 from types import MethodType
 from typing import Any, Self
 
@@ -24,8 +23,7 @@ class ParameterAndMethod:
     """
 
     def __init__(self, method: Callable[..., Any]) -> None:
-        update_wrapper(self, method)
-        self._method = method
+        self.__doc__, self._method = method.__doc__, method
 
     def __get__(self, instance: object | None, owner: type) -> Callable[..., Any]:
         return self._method if instance is None else MethodType(self._method, instance)
