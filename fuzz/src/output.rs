@@ -36,8 +36,13 @@ pub fn run(bytes: &[u8]) {
     assert_eq!(read["inputs"][0]["number"], *column);
 
     let features = [column.clone()];
-    let subject =
-        Subject { title: &title, learner: &learner, features: &features, targets: &targets };
+    let subject = Subject {
+        title: &title,
+        learner: &learner,
+        features: &features,
+        targets: &targets,
+        coding: None,
+    };
     let html = page(&subject).expect("a page");
     // Every element of a page is one of its own: what follows a name's beginning is no `<` of the name.
     for name in [&title, &one, &other, &column, &target] {

@@ -174,6 +174,7 @@ impl Table {
                         let (.., cells) = text.expect("a text column for each");
                         f64::from(u8::from(cells[i] == *value))
                     }
+                    Input::Missing { .. } => 0.0, // no cell of these tables is missing
                 });
             }
         }

@@ -32,7 +32,15 @@ fn values<'a>(
     let response = Response::Values(Link::Identity);
     let parameters = Parameters { theta, classes: Vec::new(), response };
     let design = Cow::Borrowed(design);
-    Exported { name, loss: "squared".to_owned(), inputs, design, parameters, targets }
+    Exported {
+        name,
+        loss: "squared".to_owned(),
+        inputs,
+        design,
+        parameters,
+        targets,
+        means: Vec::new(),
+    }
 }
 
 /// A learner of one task.
@@ -215,7 +223,7 @@ fn names_must_be_as_many_as_the_model_has() {
         assert!(all.iter().all(|error| error.is_some() && *error == all[0]), "{all:?}");
         all[0].clone().unwrap()
     };
-    let narrow = values("m", &two, good.design, Theta::zeros(2, 1), &targets[..1]);
+    let narrow = values("m", &two, &good.design, Theta::zeros(2, 1), &targets[..1]);
     let error = refused(&narrow);
     assert!(matches!(error, ExportError::Count { expected: 3, found: 2, .. }), "{error}");
     refused(&Exported { inputs: &one, ..good.clone() });

@@ -210,6 +210,7 @@ fn many_tasks(count: usize) -> Result<String> {
     let features: Vec<String> = (1..=8).map(|j| format!("meter {j}")).collect();
     Ok(page(&Subject {
         title: if count == 1 { "One household" } else { "Many households" },
+        coding: None,
         learner: &learner,
         features: &features,
         targets: &["kWh".to_owned()],

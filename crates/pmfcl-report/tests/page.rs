@@ -74,7 +74,8 @@ fn page_of(title: &str, learner: &Learner) -> String {
 
 fn page_of_classes(learner: &Learner) -> String {
     let targets = learner.classes();
-    page(&Subject { title: "classes", learner, features: &names("x", 3), targets }).unwrap()
+    page(&Subject { title: "classes", learner, features: &names("x", 3), targets, coding: None })
+        .unwrap()
 }
 
 /// The numbers the page carries for its script.

@@ -56,8 +56,8 @@ fn tasks_are_measured_when_learned_and_again_on_request() {
 #[test]
 fn classes_learned_by_one_command_each_have_the_probabilities_of_one_command() {
     let place = Place::new();
-    for (class, spread) in [("a", 1), ("b", 3), ("c", 1)] {
-        let mut table = flowers(&[class], 200, 0.0, 20 + spread);
+    for (class, spread) in [("a", 1_u32), ("b", 3), ("c", 1)] {
+        let mut table = flowers(&[class], 200, 0.0, u64::from(20 + spread));
         for row in &mut table.rows {
             let x: f64 = row[0].parse().unwrap();
             row[0] = (x * f64::from(spread)).to_string();
