@@ -361,7 +361,8 @@ mod tests {
     }
 
     fn fix(spec: &str, rows: &[f64], d: usize) -> Map {
-        spec.parse::<Basis>().unwrap().fix(rows, d).unwrap()
+        // As files of earlier versions had it: inputs in units of their range.
+        Basis::from_stored(spec).unwrap().fix(rows, d).unwrap()
     }
 
     fn phi(map: &Map, x: &[f64]) -> Vec<f64> {

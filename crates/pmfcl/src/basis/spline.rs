@@ -212,7 +212,7 @@ mod tests {
     fn agrees_with_scikit_learn() {
         // SplineTransformer(n_knots=5, degree=3, knots='uniform', extrapolation='linear',
         // include_bias=False), scikit-learn 1.9.1, fitted on 0 and 2.
-        let map = "spline:6".parse::<Basis>().unwrap().fix(&[0.0, 2.0], 1).unwrap();
+        let map = "spline:6,scale=range".parse::<Basis>().unwrap().fix(&[0.0, 2.0], 1).unwrap();
         for (x, expected) in SCIKIT {
             let mut out = [0.0; 6];
             map.apply(&[x], &mut out, 6, 0).unwrap();
@@ -227,7 +227,11 @@ mod tests {
 
     #[test]
     fn a_constant_input_gets_one_unit_on_either_side() {
-        let map = "spline:4".parse::<Basis>().unwrap().fix(&[5.0, 1e30, 5.0, 1e30], 2).unwrap();
+        let map = "spline:4,scale=range"
+            .parse::<Basis>()
+            .unwrap()
+            .fix(&[5.0, 1e30, 5.0, 1e30], 2)
+            .unwrap();
         assert_eq!(map.frozen()[0].to_bits(), 4.0_f64.to_bits());
         assert_eq!(map.frozen()[2].to_bits(), 6.0_f64.to_bits());
         assert!(map.frozen()[1] < 1e30 && 1e30 < map.frozen()[3]);

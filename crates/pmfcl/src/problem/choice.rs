@@ -11,11 +11,14 @@
 use super::{KnownTable, Pool, SolveInput, Solved, TaskContext, TaskShape, Waiting};
 use crate::basis::{Candidate, Design};
 use crate::error::Result;
-use crate::solve::ridge::least_score;
+use crate::solve::ridge::{Judged, least_score};
 use crate::summary::Summary;
 
 /// A wider candidate is taken when its score is lower by more than this share.
 const TIE: f64 = 1e-9;
+
+/// A bound whose score is not above this has a constant that says nothing about the fit, such as that of `poisson`.
+const UNJUDGED: f64 = 1e-12;
 
 /// A candidate and its score.
 #[derive(Debug, Clone, PartialEq)]
@@ -67,9 +70,12 @@ impl Chosen {
             least_score(&own, design.intercept(), effective, judged)
         };
         let scores = each(&candidates, context.settings.threads, score)?;
-        let mut chosen = 0;
+        // Where scores of bounds say nothing, all columns are used: the ridge shrinks what is not needed.
+        let said = |score: &f64| score.is_finite() && *score > UNJUDGED;
+        let unjudged = judged == Judged::Bound && !scores.iter().all(said);
+        let mut chosen = if unjudged { scores.len() - 1 } else { 0 };
         for (i, score) in scores.iter().enumerate() {
-            if *score < scores[chosen] * (1.0 - TIE) {
+            if !unjudged && *score < scores[chosen] * (1.0 - TIE) {
                 chosen = i;
             }
         }

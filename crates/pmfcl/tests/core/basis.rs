@@ -151,7 +151,7 @@ proptest! {
 fn the_reader_says_which_piece_and_what_may_stand_there() {
     assert_eq!(
         message("splines:8"),
-        "`splines` is not a basis (did you mean `spline`?); there are `linear`, `poly`, `log`, \
+        "`splines` is not a basis (did you mean `spline`?); there are `linear`, `auto`, `poly`, `log`, \
          `exp`, `power`, `spline`, `rbf`, `rff`, `relu`, `ntk`, `patches`"
     );
     assert_eq!(
@@ -216,7 +216,8 @@ fn wrong_specs_are_refused() {
 fn blanks_case_and_defaults_are_taken_out() {
     let canonical = |spec: &str| parse(spec).unwrap().to_string();
     assert_eq!(canonical(" RFF : 1024 , Seed = 7, gamma=1e-1"), "rff:1024,gamma=0.1,seed=7");
-    assert_eq!(canonical("rff:8,scale=range,seed=0"), "rff:8");
+    assert_eq!(canonical("rff:8,scale=range,seed=0"), "rff:8,scale=range");
+    assert_eq!(canonical("rff:8,scale=clip,linear=on"), "rff:8");
     assert_eq!(canonical("rff:8,gamma=1,scale=none"), "rff:8,gamma=1.0");
     assert_eq!(canonical("rff:8,gamma=1,scale=range"), "rff:8,gamma=1.0,scale=range");
     assert_eq!(canonical("poly:2,interactions=true"), "poly:2");
