@@ -11,8 +11,8 @@ use pmfcl_ingest::{IngestError, class_name};
 use pmfcl_read::{Column, Form, Wanted};
 use serde_json::json;
 
-use crate::score::entry;
 use crate::missing;
+use crate::score::entry;
 use crate::stream::{Part, Streaming, stream};
 use pmfcl_terminal::{Reading, answer, expand, grouped, short};
 

@@ -2,12 +2,12 @@
 
 use std::path::PathBuf;
 
+use crate::missing;
 use anyhow::{Result, bail};
 use clap::Args;
 use pmfcl::report::check::{Check as Findings, Condition, Effort, Reference};
 use pmfcl_file::{Access, Model, Store};
 use pmfcl_ingest::{ColumnSelection, Ingest, Learning};
-use crate::missing;
 use pmfcl_terminal::{Progress, Reading, Table, answer, cut, expand, grouped, short, task_name};
 use serde_json::{Value, json};
 

@@ -10,8 +10,8 @@ use pmfcl_ingest::{ColumnSelection, summarize_again};
 
 use crate::missing;
 use crate::receipt::{Receipt, file_hash, now};
-use crate::sign_key::SignKey;
 use crate::show::{document, task_reports};
+use crate::sign_key::SignKey;
 use pmfcl_terminal::{
     Reading, Table, answer, cut, ending_in, expand, grouped, maybe, short, write,
 };

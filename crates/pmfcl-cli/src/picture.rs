@@ -52,8 +52,7 @@ impl Report {
 /// The page of a model whose summaries are loaded.
 fn html(model: &Model, title: &str) -> Result<String> {
     let (contrasts, words) = (model.contrasts(), model.coding_words());
-    let coding =
-        words.as_deref().map(|words| Coded { contrasts: contrasts.as_deref(), words });
+    let coding = words.as_deref().map(|words| Coded { contrasts: contrasts.as_deref(), words });
     Ok(page(&Subject {
         title,
         learner: &model.learner,

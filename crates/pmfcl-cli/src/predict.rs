@@ -12,8 +12,8 @@ use pmfcl_ingest::{Gaps, IngestError};
 use pmfcl_read::{Column, Form, Missing, Wanted};
 use serde_json::json;
 
-use crate::predictions::{Columns, ENDINGS, Predicted, Sink};
 use crate::missing;
+use crate::predictions::{Columns, ENDINGS, Predicted, Sink};
 use crate::stream::{Part, Streaming, stream};
 use pmfcl_terminal::{Reading, ending_in, expand, grouped, note, verbosity};
 

@@ -78,12 +78,16 @@ impl Receipt {
         let public = self.0["public_key"].as_str().unwrap_or_default();
         let signature = stated.as_ref().and_then(Value::as_str).unwrap_or_default();
         if !is_signed(public, signature, &signed_text(&plain)) {
-            bail!("{path}: the receipt was changed since it was signed: its signature does not hold");
+            bail!(
+                "{path}: the receipt was changed since it was signed: its signature does not hold"
+            );
         }
         let by_key = self.fingerprint();
         let signer = match by {
             Some(wanted) if wanted.eq_ignore_ascii_case(&by_key) => "the key that was named",
-            Some(wanted) => bail!("{path}: the receipt was signed by the key {by_key}, not {wanted}"),
+            Some(wanted) => {
+                bail!("{path}: the receipt was signed by the key {by_key}, not {wanted}")
+            }
             None if SignKey::own().is_some_and(|own| own.public() == public) => "your key",
             None => "a key that is not yours: compare it with what its owner says (--signed-by)",
         };

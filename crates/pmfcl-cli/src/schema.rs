@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
+use crate::missing;
 use anyhow::Result;
 use clap::Args;
 use pmfcl_ingest::{ColumnRole, ColumnSelection, Role, TableSchema, describe_columns};
-use crate::missing;
 use pmfcl_terminal::{Reading, answer, cut, ending_in, ending_of, expand, note, wrapped, write};
 use serde_json::{Value, json};
 

@@ -10,8 +10,9 @@ use sha2::{Digest as _, Sha256};
 use crate::receipt::hex;
 
 /// What stands before the 32 bytes of the key in its PKCS#8 form (RFC 8410).
-const PKCS8: [u8; 16] =
-    [0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20];
+const PKCS8: [u8; 16] = [
+    0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20,
+];
 
 const BEGIN: &str = "-----BEGIN PRIVATE KEY-----";
 const END: &str = "-----END PRIVATE KEY-----";
@@ -32,8 +33,9 @@ impl SignKey {
         let mut seed = [0; 32];
         getrandom::fill(&mut seed).map_err(|e| anyhow::anyhow!("no random numbers: {e}"))?;
         let key = Self(SigningKey::from_bytes(&seed));
-        write_private(&path, &key.pem())
-            .with_context(|| format!("{}: the key cannot be written; name one with --sign-key", path.display()))?;
+        write_private(&path, &key.pem()).with_context(|| {
+            format!("{}: the key cannot be written; name one with --sign-key", path.display())
+        })?;
         note(&format!("made a key to sign receipts with: {} (keep it secret)", path.display()));
         Ok(key)
     }
@@ -94,13 +96,16 @@ pub(crate) fn fingerprint(public: &str) -> String {
 
 /// Where the user's own key is.
 fn own_path() -> Result<PathBuf> {
-    let folder = |name: &str| std::env::var_os(name).filter(|path| !path.is_empty()).map(PathBuf::from);
+    let folder =
+        |name: &str| std::env::var_os(name).filter(|path| !path.is_empty()).map(PathBuf::from);
     let config = folder("XDG_CONFIG_HOME")
         .or_else(|| folder("APPDATA"))
         .or_else(|| folder("HOME").map(|home| home.join(".config")));
     match config {
         Some(config) => Ok(config.join("pmfcl").join("sign-key.pem")),
-        None => bail!("there is no folder for the key to sign with (HOME is not set); name one with --sign-key FILE"),
+        None => bail!(
+            "there is no folder for the key to sign with (HOME is not set); name one with --sign-key FILE"
+        ),
     }
 }
 
@@ -122,7 +127,8 @@ fn write_private(path: &Path, text: &str) -> std::io::Result<()> {
 fn check_private(path: &Path) -> Result<()> {
     use std::os::unix::fs::PermissionsExt as _;
     let shown = path.display();
-    let found = std::fs::metadata(path).with_context(|| format!("{shown}: the key cannot be read"))?;
+    let found =
+        std::fs::metadata(path).with_context(|| format!("{shown}: the key cannot be read"))?;
     if found.permissions().mode() & 0o077 != 0 {
         bail!("{shown}: others can read or change this key; run `chmod 600 {shown}`");
     }
@@ -184,7 +190,10 @@ mod tests {
         let path = folder.path().join("deep").join("key.pem");
         write_private(&path, pem).unwrap();
         let key = SignKey::read(&path).unwrap();
-        assert_eq!(key.public(), "d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a");
+        assert_eq!(
+            key.public(),
+            "d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a"
+        );
         assert!(key.sign("").starts_with("e5564300c360ac729086e2cc806e828a"));
         assert_eq!(key.pem(), pem);
         assert!(is_signed(&key.public(), &key.sign("text"), "text"));

@@ -71,8 +71,7 @@ impl<'a> Exported<'a> {
         let targets = if parameters.classes.is_empty() { targets } else { &[] };
         let design = learner.design().ok_or(pmfcl::Error::NotLearned)?;
         let loss = learner.problem().to_string();
-        let means =
-            if design.fills().is_empty() { Vec::new() } else { learner.input_means()? };
+        let means = if design.fills().is_empty() { Vec::new() } else { learner.input_means()? };
         let exported = Self { name, loss, inputs, design, parameters, targets, means };
         exported.check()?;
         Ok(exported)

@@ -67,7 +67,8 @@ impl Model {
             self.schema.missing = wanted;
             return Ok(());
         };
-        let operation = if mean { "missing values by their mean" } else { "an indicator of missing values" };
+        let operation =
+            if mean { "missing values by their mean" } else { "an indicator of missing values" };
         Err(pmfcl::Error::Unsupported { operation, reason })
     }
 
@@ -77,8 +78,9 @@ impl Model {
     /// When numbers leave the range of double precision.
     pub fn purge_categories(&mut self) -> Result<usize, pmfcl::Error> {
         let mut unused = self.learner.unused_inputs();
-        let named =
-            |j: &usize| matches!(self.schema.inputs[*j], Input::Category { .. } | Input::Missing { .. });
+        let named = |j: &usize| {
+            matches!(self.schema.inputs[*j], Input::Category { .. } | Input::Missing { .. })
+        };
         unused.retain(named);
         if unused.is_empty() || unused.len() == self.schema.inputs.len() {
             return Ok(0);

@@ -131,12 +131,14 @@ impl Gaps {
                 batch.blank_gaps();
                 Ok(batch)
             }
-            (Some((row, column, value)), Missing::Refuse | Missing::Unstated) => Err(ReadError::MissingValue {
-                file: file.into(),
-                place: piece.place(row),
-                column: found[column].name.clone(),
-                value,
-            }),
+            (Some((row, column, value)), Missing::Refuse | Missing::Unstated) => {
+                Err(ReadError::MissingValue {
+                    file: file.into(),
+                    place: piece.place(row),
+                    column: found[column].name.clone(),
+                    value,
+                })
+            }
         }
     }
 }

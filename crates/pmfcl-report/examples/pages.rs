@@ -96,7 +96,7 @@ impl Bikes {
             learner: &learner,
             features: &self.features,
             targets: &["rentals".to_owned()],
-        coding: None,
+            coding: None,
         })?)
     }
 }

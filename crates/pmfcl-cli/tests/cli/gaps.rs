@@ -308,7 +308,10 @@ fn first_gaps_are_no_reason_to_warn() {
                 .filter(|finding| finding["warning"] == true)
                 .map(|finding| finding["kind"].as_str().unwrap())
                 .collect();
-            assert!(!kinds.iter().any(|k| ["outliers", "units"].contains(k)), "{way} {file} {found}");
+            assert!(
+                !kinds.iter().any(|k| ["outliers", "units"].contains(k)),
+                "{way} {file} {found}"
+            );
             let moved = found["tasks"][0]["columns"].as_array().unwrap();
             let year = moved.iter().find(|column| column["name"] == "year").unwrap();
             assert!(year["shift"].as_f64().unwrap().abs() < 0.3, "{way} {file} {year}");

@@ -55,9 +55,9 @@ mod spec;
 mod spline;
 mod units;
 
-pub use design::{Design, Fill};
 #[cfg(test)]
 pub(crate) use design::tests::MAPPED;
+pub use design::{Design, Fill};
 pub use error::BasisError;
 pub use parts::{Monomial, Parts};
 pub use patches::Layout;

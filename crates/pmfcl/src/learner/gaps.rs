@@ -119,7 +119,10 @@ impl Learner {
 }
 
 /// A summary over all columns, filled by a design.
-pub(super) fn filled_by<'a>(design: &Design, summary: Cow<'a, Summary>) -> Result<Cow<'a, Summary>> {
+pub(super) fn filled_by<'a>(
+    design: &Design,
+    summary: Cow<'a, Summary>,
+) -> Result<Cow<'a, Summary>> {
     let columns: Vec<(usize, usize, f64)> = design.filled_columns().collect();
     if columns.is_empty() { Ok(summary) } else { Ok(Cow::Owned(summary.filled(&columns)?)) }
 }
@@ -153,7 +156,8 @@ fn means(pooled: &Summary, design: &Design) -> Result<Vec<f64>> {
     if pooled.rank() == 0 || pooled.row(0).0 != 0 {
         return Err(Error::NotLearned);
     }
-    let mut means: Vec<f64> = (1..pooled.width()).map(|j| pooled.entry(0, j) / pooled.entry(0, 0)).collect();
+    let mut means: Vec<f64> =
+        (1..pooled.width()).map(|j| pooled.entry(0, j) / pooled.entry(0, 0)).collect();
     means.resize(design.inputs(), 0.0);
     let shares = means.clone();
     for fill in design.fills() {

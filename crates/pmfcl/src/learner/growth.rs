@@ -182,10 +182,8 @@ impl Learner {
         let mut next = self.clone();
         let width = count + offset;
         next.transform(&|task| task.rearranged(&columns[..task.quadratic.width()], width))?;
-        let moved = |fill: &Fill| Fill {
-            value: places[fill.value],
-            indicator: places[fill.indicator],
-        };
+        let moved =
+            |fill: &Fill| Fill { value: places[fill.value], indicator: places[fill.indicator] };
         let fills = wider.fills().iter().map(moved).collect();
         next.design = Some(wider.with_fills(fills)?);
         for sample in next.samples.values_mut() {
@@ -237,7 +235,8 @@ impl Learner {
         let mut next = self.clone();
         next.transform(&|task| {
             let own = |s: &Summary| {
-                let there: Vec<usize> = columns.iter().copied().filter(|&j| j < s.width()).collect();
+                let there: Vec<usize> =
+                    columns.iter().copied().filter(|&j| j < s.width()).collect();
                 s.without_zero_columns(&there)
             };
             let scatters = task.scatters.iter().map(own).collect();

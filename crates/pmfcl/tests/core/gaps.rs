@@ -1,9 +1,7 @@
 //! Gaps filled with means: whatever the split, order, merger or removal, the model is that of filling all rows at once.
 
 use pmfcl::basis::Fill;
-use pmfcl::{
-    Labels, Learner, MemoryKind, Preference, Problem, Ridge, Rows, Settings, TaskRows,
-};
+use pmfcl::{Labels, Learner, MemoryKind, Preference, Problem, Ridge, Rows, Settings, TaskRows};
 
 /// Columns of the tables below, without indicators.
 const COLUMNS: usize = 4;
@@ -54,7 +52,17 @@ fn filled(x: &[[Option<f64>; COLUMNS]], of: &[[Option<f64>; COLUMNS]]) -> Vec<f6
 }
 
 fn class_names(y: &[f64]) -> Vec<&'static str> {
-    y.iter().map(|y| if *y > -23.5 { "high" } else if *y > -26.0 { "middle" } else { "low" }).collect()
+    y.iter()
+        .map(|y| {
+            if *y > -23.5 {
+                "high"
+            } else if *y > -26.0 {
+                "middle"
+            } else {
+                "low"
+            }
+        })
+        .collect()
 }
 
 fn learn(learner: &mut Learner, name: &str, x: &[f64], y: &[f64]) {
@@ -191,7 +199,8 @@ fn losses_of_tasks_are_those_of_filled_rows() {
 #[test]
 fn tasks_that_count_equally_have_means_that_do() {
     let (x, y) = table(300);
-    let settings = Settings { prefer: Preference::Equal, ridge: Ridge::Fixed(0.0), ..Settings::default() };
+    let settings =
+        Settings { prefer: Preference::Equal, ridge: Ridge::Fixed(0.0), ..Settings::default() };
     let pieces = [(0, 60), (60, 300)];
     let learner = in_pieces(&Problem::squared(), &settings, &pieces, &x, &y);
     let sums = |part: &[[Option<f64>; COLUMNS]]| {

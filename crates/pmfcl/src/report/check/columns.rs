@@ -170,7 +170,10 @@ pub(super) fn shifts(
             };
             let scale = if a.sd > 0.0 { a.sd } else { b.sd };
             let shift = if scale > 0.0 { gap / scale } else { 0.0 };
-            let named = task.inputs.get(input).is_some_and(|name| name.contains('=') || name.ends_with(" is missing"));
+            let named = task
+                .inputs
+                .get(input)
+                .is_some_and(|name| name.contains('=') || name.ends_with(" is missing"));
             // Spreads of rare values differ by chance; a mean that moved, or a spread five times as large, does not.
             let certain = p_value < 1e-4 || (b.sd / a.sd).ln().abs() > 5_f64.ln();
             let unit = if named || n0 < FEW || n1 < FEW || !certain { None } else { unit(*a, *b) };
