@@ -161,8 +161,6 @@ class Continual(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no ann
         )
         columns = vars(self).get("_columns")
         missing = setting(self.missing)
-        if missing not in ("error", "drop", "mean", "indicator"):
-            raise ValueError(f"missing: '{missing}' is none of error, drop, mean, indicator")
         model.set_table_options("error" if missing == "drop" else missing, setting(self.coding))
         if columns is not None:
             model.set_origins(columns.origins)
@@ -180,13 +178,16 @@ class Continual(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no ann
         """Learns a task, or adds rows to the current one, and warns where the model has one more thing to say than before."""
         before = model.warnings()
         grown = self.__dict__.pop("_grown", None)
-        new = [] if grown is None else grown.added_to(self._columns)
+        new = [] if grown is None else grown.added_to(vars(self).get("_columns"))
         if self._continues(model, task, weight):
             model.append(X, y, sample_weight, new)
         else:
             model.learn(STREAM if task is None else str(task), X, y, sample_weight, self._weight(weight), new)
         if new:
             self._columns = grown
+            if any(kind in ("number", "date") for _, kind, _ in new):
+                names = grown.column_names()
+                self.n_features_in_, self.feature_names_in_ = len(names), np.array(names, dtype=object)
         after = model.warnings()
         if len(after) > len(before):
             for text in after:
@@ -338,7 +339,7 @@ class Continual(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no ann
         X, y, sample_weight = _inputs.complete_rows(self, X, y, sample_weight)
         X = _inputs.rows(self, X, reset=False, learn=True)
         grown = self.__dict__.pop("_grown", None)
-        new = [] if grown is None else grown.added_to(self._columns)
+        new = [] if grown is None else grown.added_to(vars(self).get("_columns"))
         X, y, weights = self._checked(X, y, sample_weight)
         conditions = [refuse_if] if isinstance(refuse_if, str) else [str(condition) for condition in refuse_if]
         return _views.CheckReport(self._model.check(X, y, weights, new, conditions))
@@ -482,12 +483,12 @@ class Continual(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no ann
         else:
             X, y, sample_weight = _inputs.complete_rows(self, X, y, sample_weight)
             table = _inputs.rows(self, X, reset=False, learn=True)
-            if self.__dict__.pop("_grown", None) not in (None, self._columns):
+            if self.__dict__.pop("_grown", None) not in (None, vars(self).get("_columns")):
                 raise ValueError("the rows have categories or gaps that the model has not: they were never learned")
             self._unlearn_rows(str(task), table, y, sample_weight)
         if not self._model.task_names():
             del self._model
-        elif self._columns is not None:
+        elif vars(self).get("_columns") is not None:
             # Categories that no row has any more are gone.
             self._columns = Columns(self._model.facts()["origins"], self._columns.gaps)
         return self

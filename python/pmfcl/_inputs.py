@@ -77,6 +77,7 @@ def rows(estimator: Any, X: Any, *, reset: bool, learn: bool = False, new_column
     columns = Columns.of_frame(X, gaps) if reset else vars(estimator).get("_columns")
     if not reset and columns is None and new_columns:
         columns = Columns([(name, "number", None) for name in estimator._feature_names()])
+        estimator._columns = columns
     names = column_names(X)
     if gaps and names is None:
         # An array: its columns are called as the command line calls bare ones.
@@ -137,7 +138,9 @@ def complete_rows(estimator: Any, X: Any, y: Any, sample_weight: Any) -> tuple[A
     With `missing="drop"` these are the rows that miss a feature or the target; where gaps are learned, those without a target.
     """
     way = getattr(estimator, "missing", "error")
-    if way not in ("drop", "mean", "indicator") or y is None:
+    if way not in ("error", "drop", "mean", "indicator"):
+        raise ValueError(f"missing: '{way}' is none of error, drop, mean, indicator")
+    if way == "error" or y is None:
         return X, y, sample_weight
     gone = np.zeros(np.shape(y)[0] if np.ndim(y) or hasattr(y, "shape") else len(y), dtype=bool)
     targets = y if column_names(y) is not None else {"y": y}

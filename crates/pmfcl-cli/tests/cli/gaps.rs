@@ -288,7 +288,7 @@ fn first_gaps_are_no_reason_to_warn() {
         let mut text = "year,x,y\n".to_owned();
         for _ in 0..300 {
             let (year, x) = (2000.0 + 3.0 * draw.unit(), draw.unit());
-            let y = 4.0 * (year - 2000.0) + x + 0.2 * draw.unit();
+            let y = 0.4 * (year - 2000.0) + x + 3.0 * draw.unit();
             let gap = gaps && draw.below(10) == 0;
             text += &format!("{},{x},{y}\n", if gap { String::new() } else { year.to_string() });
         }

@@ -254,19 +254,24 @@ fn help_of_learn() {
               Probabilities of gaussian: on (measured on the rows of every task), off (temperature 1),
               or a temperature
 
+          --coding <KIND>
+              What coefficients of categories are relative to: onehot (nothing), reference (the first
+              category of the column) or sum (the mean of its categories). Predictions are the same
+
           --classes <A,B,…>
               All classes there will be; needed for logistic where the files of the first command lack
               some
 
     Reading:
           --missing <WAY>
-              Missing and non-finite values: stop, or drop the row; predict leaves its prediction empty
+              Missing and non-finite values of features; by default as the model was made, and error for
+              a new one
 
               Possible values:
-              - error: Stop and name the cell
-              - drop:  Leave the row out; its prediction is empty
-
-              [default: error]
+              - error:     Stop and name the cell
+              - drop:      Leave the row out; its prediction is empty
+              - mean:      Take the mean of the column over all rows learned; of a category its share
+              - indicator: Give the gaps of a column a coefficient of their own
 
           --delimiter <CHAR>
               Between the fields of CSV; by default what the first line has (`,` `;` tab `|`)
@@ -361,13 +366,14 @@ fn help_of_predict() {
 
     Reading:
           --missing <WAY>
-              Missing and non-finite values: stop, or drop the row; predict leaves its prediction empty
+              Missing and non-finite values of features; by default as the model was made, and error for
+              a new one
 
               Possible values:
-              - error: Stop and name the cell
-              - drop:  Leave the row out; its prediction is empty
-
-              [default: error]
+              - error:     Stop and name the cell
+              - drop:      Leave the row out; its prediction is empty
+              - mean:      Take the mean of the column over all rows learned; of a category its share
+              - indicator: Give the gaps of a column a coefficient of their own
 
           --delimiter <CHAR>
               Between the fields of CSV; by default what the first line has (`,` `;` tab `|`)
@@ -437,13 +443,14 @@ fn help_of_score() {
 
     Reading:
           --missing <WAY>
-              Missing and non-finite values: stop, or drop the row; predict leaves its prediction empty
+              Missing and non-finite values of features; by default as the model was made, and error for
+              a new one
 
               Possible values:
-              - error: Stop and name the cell
-              - drop:  Leave the row out; its prediction is empty
-
-              [default: error]
+              - error:     Stop and name the cell
+              - drop:      Leave the row out; its prediction is empty
+              - mean:      Take the mean of the column over all rows learned; of a category its share
+              - indicator: Give the gaps of a column a coefficient of their own
 
           --delimiter <CHAR>
               Between the fields of CSV; by default what the first line has (`,` `;` tab `|`)
@@ -598,6 +605,9 @@ fn help_of_set() {
           --json            Print one JSON document on stdout instead of tables
           --ridge <X|auto>  (X/2)·‖θ‖² on the mean loss, intercept free; auto chooses it from the
                             summaries, 0 is minimum norm
+          --coding <KIND>   What coefficients of categories are relative to: onehot (nothing), reference
+                            (the first category of the column) or sum (the mean of its categories).
+                            Predictions stay as they are
           --basis <chosen>  Keep the candidate of `auto` that was chosen and drop the others for good
                             [possible values: chosen]
       -q, --quiet           Print errors only
@@ -607,6 +617,7 @@ fn help_of_set() {
     Examples:
       pmfcl set sales.pmf --ridge 0.1
       pmfcl set sales.pmf --ridge auto
+      pmfcl set sales.pmf --coding reference
       pmfcl set sales.pmf --basis chosen   (of a model learned with --basis auto: drop the other candidates)
     ");
 }
@@ -646,6 +657,11 @@ fn help_of_unlearn() {
       -v, --verbose
               Print more about what is done
 
+          --sign-key <FILE>
+              The ed25519 key to sign the receipt with, PKCS#8 PEM as `openssl genpkey -algorithm
+              ed25519` writes it. By default pmfcl/sign-key.pem in the user's configuration, which is
+              made when first needed
+
           --audit-name
               Keep the name of the task in the audit table of the model
 
@@ -654,13 +670,14 @@ fn help_of_unlearn() {
 
     Reading:
           --missing <WAY>
-              Missing and non-finite values: stop, or drop the row; predict leaves its prediction empty
+              Missing and non-finite values of features; by default as the model was made, and error for
+              a new one
 
               Possible values:
-              - error: Stop and name the cell
-              - drop:  Leave the row out; its prediction is empty
-
-              [default: error]
+              - error:     Stop and name the cell
+              - drop:      Leave the row out; its prediction is empty
+              - mean:      Take the mean of the column over all rows learned; of a category its share
+              - indicator: Give the gaps of a column a coefficient of their own
 
           --delimiter <CHAR>
               Between the fields of CSV; by default what the first line has (`,` `;` tab `|`)
@@ -756,11 +773,14 @@ fn help_of_verify() {
       <MODEL>  The model file
 
     Options:
-          --json            Print one JSON document on stdout instead of tables
-          --receipt <FILE>  Check a receipt of `pmfcl unlearn --receipt` against the file as well
-      -q, --quiet           Print errors only
-      -v, --verbose         Print more about what is done
-      -h, --help            Print help
+          --json                     Print one JSON document on stdout instead of tables
+          --receipt <FILE>           Check a receipt of `pmfcl unlearn --receipt` against the file as
+                                     well
+      -q, --quiet                    Print errors only
+          --signed-by <FINGERPRINT>  Refuse a receipt that another key signed than the one with this
+                                     fingerprint, as `unlearn --receipt` prints it
+      -v, --verbose                  Print more about what is done
+      -h, --help                     Print help
 
     Example:
       pmfcl verify sales.pmf
