@@ -186,9 +186,10 @@ def test_a_check_over_the_cluster_names_what_is_off(session, table):
     report = spark.check(session.createDataFrame(later).repartition(3), model, refuse_if=["outliers>0"])
     assert report.rows == 1000
     assert [name for name, _ in report.new_categories] == ["site=alone"]
-    assert "'a' is 500" in report.outliers[0]["reason"]
     assert report.refused == ["outliers>0"]
     here = model.check(later.drop(["cost"]), np.array(later["cost"]))
+    # Its number differs, since partitions are counted in their order; what is wrong with it does not.
+    assert report.outliers[0]["reason"] == here.outliers[0]["reason"]
     assert report.drift["p_value"] == pytest.approx(here.drift["p_value"], rel=1e-6, abs=1e-12)
     assert model.n_samples_ == 3000
     with pytest.raises(ValueError, match="no column 'b'"):
