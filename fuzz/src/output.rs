@@ -50,6 +50,6 @@ pub fn run(bytes: &[u8]) {
             assert!(!html.contains(&name[..=at]), "{name:?} opens an element");
         }
     }
-    let pair = Pair::of(&learner, &[&one], &[&other], 3).expect("a front");
+    let pair = Pair::of(&learner, &[one.as_str()], &[other.as_str()], 3).expect("a front");
     assert_eq!(pair.csv().lines().count(), 4);
 }

@@ -54,9 +54,9 @@ fn identity(
 
 /// What a client puts into a sum.
 #[derive(FromPyObject)]
-enum Sums<'py> {
+enum Sums {
     Exact(PySummary),
-    Noisy(PyRef<'py, PyNoisySums>),
+    Noisy(Py<PyNoisySums>),
 }
 
 /// A client in one round of secure aggregation.
@@ -165,13 +165,13 @@ impl PySecAggClient {
         &mut self,
         py: Python<'py>,
         inbox: &[u8],
-        summary: Sums<'_>,
+        summary: Sums,
         agreement: [u8; 32],
         step: u64,
     ) -> PyResult<Bound<'py, PyBytes>> {
         let products = match &summary {
             Sums::Exact(summary) => summary.summary.products(),
-            Sums::Noisy(sums) => sums.products.clone(),
+            Sums::Noisy(sums) => sums.get().products.clone(),
         };
         let input = Input { agreement: Digest(agreement), step, products: &products };
         let bytes = outside(py, || Ok(self.client.masked(inbox, &input)))?;

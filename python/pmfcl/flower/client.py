@@ -40,7 +40,8 @@ class Secure:
     share : float
         Least share of a round's clients that must stay to its end.
     rows_per_column : float
-        Fewest rows of a step for each column of the design: a sum over few rows shows them, whoever else is in it.
+        Fewest rows of a step for each column of the design: a sum over few rows shows them, whoever else is in it. With `noise` it is
+        not asked for: noise protects few rows too, and a refusal would tell how many there are.
     agreement : pmfcl.federated.Agreement or bytes, optional
         The agreement this client was set up with, or its `identity`; it answers under no other. Without, the server chooses, and may
         choose one under which the rows of other clients vanish.
@@ -105,8 +106,8 @@ class Secure:
             raise ValueError(f"{threshold} of {clients} clients must stay: this one asks for a share of {self.share}")
 
     def check_rows(self, agreement: Agreement, count: int) -> None:
-        """Refuses too few rows for so many columns."""
-        if count < self.rows_per_column * agreement.width:
+        """Refuses too few rows for so many columns. Not with noise: it protects few rows too, and a refusal would tell how many there are."""
+        if self.noise is None and count < self.rows_per_column * agreement.width:
             raise ValueError(
                 f"{count} rows for {agreement.width} columns: this client asks for {self.rows_per_column:g} rows per column"
             )
