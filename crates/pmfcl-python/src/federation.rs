@@ -270,7 +270,7 @@ impl PyAgreement {
         Ok(PyBytes::new(py, &sent))
     }
 
-    /// The numbers of a client's answer to a request to calibrate, which add up over clients, and the digest of the request.
+    /// The numbers of a client's answer to a request to calibrate, which add up over clients.
     fn calibration_numbers(
         &self,
         py: Python<'_>,
@@ -299,6 +299,7 @@ impl PyAgreement {
         samples: f64,
     ) -> PyResult<Bound<'py, PyBytes>> {
         let request = CalibrationRequest::from_bytes(request).map_err(|r| refusal(py, &r))?;
+        let numbers = numbers.into_boxed_slice();
         let made = request.answer_of_sum(cohort, step, &numbers, samples);
         Ok(PyBytes::new(py, &made.map_err(|e| self.raised(&e))?.to_bytes()))
     }
