@@ -299,7 +299,6 @@ impl PyAgreement {
         samples: f64,
     ) -> PyResult<Bound<'py, PyBytes>> {
         let request = CalibrationRequest::from_bytes(request).map_err(|r| refusal(py, &r))?;
-        let numbers = numbers.into_boxed_slice();
         let made = request.answer_of_sum(cohort, step, &numbers, samples);
         Ok(PyBytes::new(py, &made.map_err(|e| self.raised(&e))?.to_bytes()))
     }

@@ -176,7 +176,7 @@ impl PySecAggClient {
         agreement: [u8; 32],
         step: u64,
     ) -> PyResult<Bound<'py, PyBytes>> {
-        let products = as_products(&numbers.into_boxed_slice());
+        let products = as_products(&numbers);
         let input = Input { agreement: Digest(agreement), step, products: &products };
         let bytes = outside(py, || Ok(self.client.masked(inbox, &input)))?;
         message(py, bytes)
