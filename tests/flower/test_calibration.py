@@ -64,6 +64,7 @@ def test_probabilities_are_those_of_pooled_rows(tmp_path, test_rows):
     assert loss(model, test_rows) < loss(off.server.model(), test_rows)
     assert loss(model, test_rows) == pytest.approx(loss(pooled(2), test_rows), rel=0.01)
     # Everything is in the file; a strategy that goes on measures at the new model.
+    del run  # and with it the lock on the file
     again = plain(tmp_path / "on.pmf")
     assert loss(again.server.model(), test_rows) == loss(model, test_rows)
     again.start(grid(), again.arrays(), num_rounds=1)

@@ -294,7 +294,7 @@ impl PyAgreement {
         Ok(PyBytes::new(py, &sent))
     }
 
-    /// The numbers of a client's answer to a request to calibrate, which add up over clients, and the digest of the request.
+    /// The numbers of a client's answer to a request to calibrate, which add up over clients.
     fn calibration_numbers(
         &self,
         py: Python<'_>,

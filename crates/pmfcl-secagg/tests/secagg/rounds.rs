@@ -223,5 +223,5 @@ fn numbers_add_up_behind_masks() {
     let expected: Vec<f64> =
         (0..count).map(|j| [0, 1, 3].iter().map(|&client| numbers(client)[j]).sum()).collect();
     // Quarters are whole multiples of the step of the fixed point.
-    assert_eq!(total.numbers(), expected);
+    assert_eq!(total.numbers().to_vec(), expected);
 }
