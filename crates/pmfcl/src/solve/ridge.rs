@@ -119,7 +119,7 @@ impl Spectrum {
             reason: "the singular values of the pooled summary do not converge".to_owned(),
         })?;
         let size = rows.min(kept.len());
-        let residual: Vec<f64> = pooled.residual().iter().map(|c| c * factor).collect();
+        let mut residual: Vec<f64> = pooled.residual().iter().map(|c| c * factor).collect();
         let mut total = residual.clone();
         for i in 0..rows {
             for (k, t) in total.iter_mut().enumerate() {
@@ -151,7 +151,14 @@ impl Spectrum {
         let sizes = pooled.column_squares();
         let sizes = sizes[first..].iter().zip(&inverse).map(|(s, i)| s / pooled.n() * i * i);
         let noise = ROUNDING * sizes.fold(0.0, f64::max);
-        let loadings = svd.U().transpose() * distance;
+        let loadings = svd.U().transpose() * &distance;
+        if size < rows {
+            // Rows that stand for columns which explain nothing: what they hold of the targets is never explained.
+            let left = distance - svd.U() * &loadings;
+            for (k, r) in residual.iter_mut().enumerate() {
+                *r += (0..rows).map(|i| left[(i, k)].powi(2)).sum::<f64>();
+            }
+        }
         let share = |k: usize, squares: f64| if total[k] > 0.0 { squares / total[k] } else { 0.0 };
         let targets = 0..pooled.targets();
         let pull = |i: usize| targets.clone().map(|k| share(k, loadings[(i, k)].powi(2))).sum();
