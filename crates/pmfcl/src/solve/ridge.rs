@@ -108,8 +108,10 @@ impl Spectrum {
             .zip(&varies[first..])
             .map(|(&d, &v)| if d > 0.0 && v > 0.0 { 1.0 / d.sqrt() } else { 0.0 })
             .collect();
-        // Columns that explain nothing are not decomposed: of a portfolio most may be masked.
-        let kept: Vec<usize> = (0..inverse.len()).filter(|&j| inverse[j] > 0.0).collect();
+        // Columns that are zero for all rows are not decomposed: of a portfolio most may be masked. None has a pivot, so the
+        // left vectors still span all rows of `R`.
+        let squares = pooled.column_squares();
+        let kept: Vec<usize> = (0..inverse.len()).filter(|&j| squares[first + j] > 0.0).collect();
         let r = Mat::from_fn(rows, kept.len(), |i, j| {
             root * pooled.entry(top + i, kept[j] + first) * inverse[kept[j]]
         });
