@@ -85,7 +85,7 @@ impl Prefer {
 #[command(after_help = "Examples:
   pmfcl set sales.pmf --ridge 0.1
   pmfcl set sales.pmf --ridge auto
-  pmfcl set sales.pmf --basis chosen   (of a model learned with --basis auto: drop the other candidates)")]
+  pmfcl set sales.pmf --basis chosen   (of --basis auto: drop the other candidates)")]
 pub(crate) struct Set {
     /// The model file.
     model: PathBuf,

@@ -607,7 +607,7 @@ fn help_of_set() {
     Examples:
       pmfcl set sales.pmf --ridge 0.1
       pmfcl set sales.pmf --ridge auto
-      pmfcl set sales.pmf --basis chosen   (of a model learned with --basis auto: drop the other candidates)
+      pmfcl set sales.pmf --basis chosen   (of --basis auto: drop the other candidates)
     ");
 }
 

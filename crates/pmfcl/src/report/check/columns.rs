@@ -121,7 +121,10 @@ pub(super) fn spreads_of(learner: &Learner) -> Option<Vec<Spread>> {
     }
     let pool = learner.pool().ok()?;
     let exact = learner.problem().exactness() == Exactness::Exact;
-    spreads(&pool.quadratic, pool.moments.as_ref(), exact, design.intercept())
+    let mut found = spreads(&pool.quadratic, pool.moments.as_ref(), exact, design.intercept())?;
+    // Features follow the inputs.
+    found.truncate(design.inputs());
+    Some(found)
 }
 
 /// Inputs whose mean lies beyond where the features of a frozen map saturate, with the distance in deviations of the rows that
