@@ -88,7 +88,7 @@ impl Prefer {
   pmfcl set sales.pmf --ridge 0.1
   pmfcl set sales.pmf --ridge auto
   pmfcl set sales.pmf --coding reference
-  pmfcl set sales.pmf --basis chosen   (of a model learned with --basis auto: drop the other candidates)")]
+  pmfcl set sales.pmf --basis chosen   (of --basis auto: drop the other candidates)")]
 pub(crate) struct Set {
     /// The model file.
     model: PathBuf,

@@ -618,7 +618,7 @@ fn help_of_set() {
       pmfcl set sales.pmf --ridge 0.1
       pmfcl set sales.pmf --ridge auto
       pmfcl set sales.pmf --coding reference
-      pmfcl set sales.pmf --basis chosen   (of a model learned with --basis auto: drop the other candidates)
+      pmfcl set sales.pmf --basis chosen   (of --basis auto: drop the other candidates)
     ");
 }
 

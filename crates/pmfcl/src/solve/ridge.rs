@@ -108,8 +108,10 @@ impl Spectrum {
             .zip(&varies[first..])
             .map(|(&d, &v)| if d > 0.0 && v > 0.0 { 1.0 / d.sqrt() } else { 0.0 })
             .collect();
-        // Columns that explain nothing are not decomposed: of a portfolio most may be masked.
-        let kept: Vec<usize> = (0..inverse.len()).filter(|&j| inverse[j] > 0.0).collect();
+        // Columns that are zero for all rows are not decomposed: of a portfolio most may be masked. None has a pivot, so the
+        // left vectors still span all rows of `R`.
+        let squares = pooled.column_squares();
+        let kept: Vec<usize> = (0..inverse.len()).filter(|&j| squares[first + j] > 0.0).collect();
         let r = Mat::from_fn(rows, kept.len(), |i, j| {
             root * pooled.entry(top + i, kept[j] + first) * inverse[kept[j]]
         });
@@ -119,7 +121,7 @@ impl Spectrum {
             reason: "the singular values of the pooled summary do not converge".to_owned(),
         })?;
         let size = rows.min(kept.len());
-        let mut residual: Vec<f64> = pooled.residual().iter().map(|c| c * factor).collect();
+        let residual: Vec<f64> = pooled.residual().iter().map(|c| c * factor).collect();
         let mut total = residual.clone();
         for i in 0..rows {
             for (k, t) in total.iter_mut().enumerate() {
@@ -151,14 +153,7 @@ impl Spectrum {
         let sizes = pooled.column_squares();
         let sizes = sizes[first..].iter().zip(&inverse).map(|(s, i)| s / pooled.n() * i * i);
         let noise = ROUNDING * sizes.fold(0.0, f64::max);
-        let loadings = svd.U().transpose() * &distance;
-        if size < rows {
-            // Rows that stand for columns which explain nothing: what they hold of the targets is never explained.
-            let left = distance - svd.U() * &loadings;
-            for (k, r) in residual.iter_mut().enumerate() {
-                *r += (0..rows).map(|i| left[(i, k)].powi(2)).sum::<f64>();
-            }
-        }
+        let loadings = svd.U().transpose() * distance;
         let share = |k: usize, squares: f64| if total[k] > 0.0 { squares / total[k] } else { 0.0 };
         let targets = 0..pooled.targets();
         let pull = |i: usize| targets.clone().map(|k| share(k, loadings[(i, k)].powi(2))).sum();

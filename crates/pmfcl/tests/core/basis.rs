@@ -156,7 +156,7 @@ fn the_reader_says_which_piece_and_what_may_stand_there() {
     );
     assert_eq!(
         message("rff:64,gama=2"),
-        "`rff` has no option `gama` (did you mean `gamma`?); it has `gamma`, `scale`, `seed`"
+        "`rff` has no option `gama` (did you mean `gamma`?); it has `gamma`, `scale`, `linear`, `seed`"
     );
     assert_eq!(message("log,seed=1"), "`log` has no option `seed`; it has none");
     assert_eq!(message("rff"), "`rff` needs a number of features after a colon, as in `rff:1024`");

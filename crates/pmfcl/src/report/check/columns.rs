@@ -122,7 +122,10 @@ pub(super) fn spreads_of(learner: &Learner) -> Option<Vec<Spread>> {
     }
     let pool = learner.pool().ok()?;
     let exact = learner.problem().exactness() == Exactness::Exact;
-    spreads(&pool.quadratic, pool.moments.as_ref(), exact, design.intercept())
+    let mut found = spreads(&pool.quadratic, pool.moments.as_ref(), exact, design.intercept())?;
+    // Features follow the inputs.
+    found.truncate(design.inputs());
+    Some(found)
 }
 
 /// Mean and spread of the inputs over the rows that have them: a gap counts as 0 in the sums.
