@@ -488,9 +488,9 @@ class Continual(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no ann
             self._unlearn_rows(str(task), table, y, sample_weight)
         if not self._model.task_names():
             del self._model
-        elif vars(self).get("_columns") is not None:
+        elif (columns := vars(self).get("_columns")) is not None:
             # Categories that no row has any more are gone.
-            self._columns = Columns(self._model.facts()["origins"], self._columns.gaps)
+            self._columns = Columns(self._model.facts()["origins"], columns.gaps)
         return self
 
     def _unlearn_rows(self, task: str, X: NDArray[Any], y: Any, sample_weight: Any) -> None:

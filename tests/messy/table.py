@@ -22,9 +22,9 @@ PAGE = Path(__file__).resolve().parents[2] / "docs/messy.md"
 HEAD = """# Messy files, and what becomes of each
 
 pmfcl learns each, prints what it took every column for, or refuses it with one line that says where
-and what to do. Next to it stands what `pandas.read_csv` ({pandas}) and `polars.read_csv` ({polars})
-make of the same file without options: the rows, and what each column holds. Texts that were meant
-as numbers (percent signs, hexadecimal numbers) are categories for pmfcl too, where there are few.
+and what to do. Next to it stands what `pandas.read_csv` ({pandas}) and `polars.read_csv` ({polars}) make
+of the same file without options: the rows, and what each column holds. Texts that were meant as
+numbers (percent signs, hexadecimal numbers) are categories for pmfcl too, where there are few.
 
 The files are made and learned by `crates/pmfcl-cli/tests/cli/messy.rs`; `tests/messy/table.py`
 writes this page.
