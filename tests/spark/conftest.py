@@ -71,7 +71,7 @@ class Cluster:
             return page.read().decode().count('"ALIVE"') - 1
         return 0
 
-    def wait(self, workers, seconds=120):
+    def wait(self, workers, seconds=300):
         until = time.monotonic() + seconds
         while self.alive() < workers:
             if time.monotonic() > until:

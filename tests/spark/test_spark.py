@@ -318,7 +318,7 @@ def test_a_killed_driver_leaves_the_model_as_it_was(tmp_path):
         start_new_session=True,
     )
     try:
-        until = time.monotonic() + 150
+        until = time.monotonic() + 300
         while not marker.exists():
             assert driver.poll() is None, (tmp_path / "driver.log").read_text()
             assert time.monotonic() < until, (tmp_path / "driver.log").read_text()
