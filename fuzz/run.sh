@@ -26,8 +26,7 @@ secagg     256 1500000
 agreement 2048  500000
 values     256  500000
 model      256  500000
-columnar  8192  500000
-output     256  500000
+columnar  8192 1000000
 "
 if [ "$target" = all ]; then
     percent=${2:-100}

@@ -233,16 +233,3 @@ for which in range(4):
     put("agreement", f"schema-{which}", bytes([which]) + SCHEMA)
     put("agreement", f"wide-{which}", bytes([which]) + b"\0" + SETTINGS.replace(b"BASIS", b"rff:999999,gamma=1"))
     put("agreement", f"numbers-{which}", bytes([which]) + b"\0\0" + struct.pack("<5d", 0, 0, 1, 1, 1))
-
-
-def names(*parts):
-    return b"\xff".join(part.encode() for part in parts)
-
-
-put("output", "plain", names("rentals", "january", "february", "hours", "bikes"))
-put("output", "script", names("<script>alert(1)</script>", "<img src=x onerror=alert(1)>", "</title>", "<b", "<!--"))
-put("output", "quotes", names('"', "'", '" onload="x', "\\", "\\u003c"))
-put("output", "entities", names("&lt;script&gt;", "&amp;", "&#60;", "&", "a<b"))
-put("output", "lines", names("a\nb", "a\rb", "a\tb", "\u2028", "]]>"))
-put("output", "wide", names("ä", "日本", "🐟", "\u202e", "e\u0301"))
-put("output", "empty", names("", "a", "b", "", ""))

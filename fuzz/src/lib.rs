@@ -13,7 +13,6 @@ pub mod idx;
 pub mod model;
 pub mod npy;
 pub mod options;
-pub mod output;
 pub mod secagg;
 pub mod summary;
 pub mod table;

@@ -18,7 +18,6 @@ import json
 import os
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -28,7 +27,7 @@ from sklearn.utils.multiclass import unique_labels
 
 from . import _core, _inputs
 from ._classifier import ContinualClassifier, coded
-from ._labels import Classes, name_of
+from ._labels import Classes
 from ._regressor import ContinualRegressor
 
 Refused = _core.RefusedError
@@ -81,40 +80,6 @@ class Private(NamedTuple):
     epsilon: float
     delta: float
     clipped: float
-
-
-@dataclass(frozen=True)
-class SharedNoise:
-    """Noise for masked sums, of which every client adds a share: the sum has differential privacy, and nobody sees less noise than all of it.
-
-    The same on all clients and the server (`Secure(noise=…)`, `SecureStrategy(noise=…)` of `pmfcl.flower`): a round with other noise is
-    another round. The noise is made for a sum over the fewest clients a round may be opened over, its threshold, of which `colluding`
-    may tell others theirs; whoever drops out, the guarantee holds. The agreement must have a `clip`.
-
-    Parameters
-    ----------
-    epsilon, delta : float
-        For any two tables of a client that differ by one row, no sum is likelier than `exp(epsilon)` times, except for `delta`.
-    clip_y : float, optional
-        The largest size of numbers to be predicted, from what is known of them; none for classes.
-    colluding : int
-        Most clients that may work together with the server.
-    """
-
-    epsilon: float
-    delta: float
-    clip_y: float | None = None
-    colluding: int = 0
-
-    def of(self, agreement: "Agreement", threshold: int) -> _core.SharedNoise:
-        """What each client adds in rounds of a threshold."""
-        return agreement._core.shared_noise(
-            agreement._clips(None, self.clip_y), (float(self.epsilon), float(self.delta)), (threshold, self.colluding)
-        )
-
-    def guarantee(self, agreement: "Agreement", threshold: int, clients: int) -> float:
-        """Epsilon of a sum over so many clients: less than agreed where more stay than must."""
-        return self.of(agreement, threshold).guarantee(max(1, clients - self.colluding))
 
 
 class Agreement:
@@ -259,23 +224,32 @@ class Agreement:
         *,
         epsilon: float,
         delta: float,
+        clip_y: float,
         account: PrivacyAccount | None,
-        clip_y: float | None = None,
         clip_x: float | None = None,
     ) -> Private:
-        """What `client` uploads for the rows of one step, with differential privacy: see docs/privacy.md.
+        """What `client` uploads for the rows of one step, with differential privacy: AdaSSP, see docs/privacy.md.
 
         For any two tables that differ by one row, no outcome is likelier than `exp(epsilon)` times, except for `delta`. Features (after
-        the basis) are scaled down to a norm of `clip_x`, by default the agreement's `clip`, and numbers to be predicted to `clip_y`
-        (classes have no length); both must come from what is known of the columns, never from the rows. `account`, a `PrivacyAccount`, adds up what was given away and refuses to pass its total; with a path it does so
+        the basis) are scaled down to a norm of `clip_x`, by default the agreement's `clip`, and targets to `clip_y`; both must come from what is known of the columns, never
+        from the rows. `account`, a `PrivacyAccount`, adds up what was given away and refuses to pass its total; with a path it does so
         over restarts, and `None` records nothing. Every table of the right shape gives an update: values that are not finite or
-        that the basis cannot map are replaced, and rows of no agreed class are left out, for an error would show them. Squared and
-        gaussian loss only.
+        that the basis cannot map are replaced, for an error would show the row that has them. Squared loss only.
         """
-        clips = self._clips(clip_x, clip_y)
-        X, target = self._private_rows(X, y, clips[1])
+        if isinstance(self._template, ContinualClassifier):
+            raise TypeError("noisy counts of classes do not add up; private updates are for numbers")
+        if clip_x is None:
+            clip_x = self.clip
+        if clip_x is None or (self.clip is not None and clip_x != self.clip):
+            raise ValueError(
+                "clip_x is the agreement's clip, so that the model predicts for rows scaled down as these are: Agreement(…, clip=1.0); "
+                f"it is {self.clip} there and {clip_x} here"
+            )
+        # Before any check of values: an error would show the row.
+        y = np.nan_to_num(np.asarray(y, dtype=np.float64), nan=0.0, posinf=clip_y, neginf=-clip_y)
+        X, y = self._rows(X, y)
         sent = self._core.summarize_private(
-            str(client), step, X, target, clips, (float(epsilon), float(delta)), account
+            str(client), step, X, y, (clip_x, clip_y), (float(epsilon), float(delta)), account
         )
         update, samples, (xx, xy, yy), clipped = sent
         if clipped > 0.1:
@@ -286,39 +260,9 @@ class Agreement:
             )
         return Private(update, samples, (xx, xy, yy), float(epsilon), float(delta), clipped)
 
-    def _clips(self, clip_x: float | None, clip_y: float | None) -> tuple[float, float]:
-        """The longest features and targets of private sums."""
-        if clip_x is None:
-            clip_x = self.clip
-        if clip_x is None or (self.clip is not None and clip_x != self.clip):
-            raise ValueError(
-                "clip_x is the agreement's clip, so that the model predicts for rows scaled down as these are: Agreement(…, clip=1.0); "
-                f"it is {self.clip} there and {clip_x} here"
-            )
-        if isinstance(self._template, ContinualClassifier):
-            if clip_y is not None:
-                raise ValueError(f"clip_y is {clip_y}: classes have no length; leave it out")
-            return float(clip_x), 1.0
-        if clip_y is None:
-            raise ValueError("clip_y is missing: the largest size of what is predicted, from what is known of it")
-        return float(clip_x), float(clip_y)
-
-    def _private_rows(self, X: Any, y: Any, clip_y: float) -> tuple[NDArray[Any], _inputs.Target]:
-        """Rows and targets without a check of values: an error would show the row."""
-        if isinstance(self._template, ContinualRegressor):
-            return self._rows(X, np.nan_to_num(np.asarray(y, dtype=np.float64), nan=0.0, posinf=clip_y, neginf=-clip_y))
-        X = _inputs.rows(self._template, X, reset=False)
-        names, codes = np.unique([name_of(label) for label in np.asarray(y).reshape(-1)], return_inverse=True)
-        return X, (np.ascontiguousarray(codes, dtype=np.uint32), names.tolist())
-
     def summary(self, X: Any, y: Any) -> _core.Summary:
         """The summary of rows under this agreement, for those who add summaries themselves. Squared and gaussian loss only."""
         return self._core.summary(*self._rows(X, y))
-
-    def noisy(self, X: Any, y: Any, noise: SharedNoise, threshold: int) -> _core.NoisySums:
-        """The sums of rows with a client's share of the noise, to be masked. Not to be sent otherwise: a share is a fraction of the noise."""
-        X, target = self._private_rows(X, y, self._clips(None, noise.clip_y)[1])
-        return self._core.noisy(X, target, noise.of(self, threshold))
 
     def update(self, client: object, step: int, summary: _core.Summary) -> bytes:
         """The upload that stands for a summary made elsewhere under this agreement."""

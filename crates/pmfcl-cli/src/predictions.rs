@@ -146,9 +146,8 @@ impl Sink {
 
     /// Adds the predictions of the rows that follow.
     pub(crate) fn put(&mut self, part: &Predicted) -> Result<()> {
-        let written = self.refusal();
-        self.begin().with_context(|| written.clone())?;
-        let columns = &self.columns;
+        self.begin()?;
+        let (columns, written) = (&self.columns, "the predictions cannot be written");
         match &mut self.form {
             Form::Csv(out) => csv(out, columns, part).context(written),
             Form::Gzip(out) => csv(out, columns, part).context(written),
@@ -183,21 +182,6 @@ impl Sink {
     ///
     /// A document names the rows with a cell that is missing, and why.
     pub(crate) fn finish(mut self, missing: Vec<Value>) -> Result<()> {
-        let (written, draft) = (self.refusal(), self.draft.take());
-        self.end(missing).context(written)?;
-        if let Some(draft) = draft {
-            draft.keep()?;
-        }
-        Ok(())
-    }
-
-    /// What is said where the disk is full, or whatever else keeps the table from being written.
-    fn refusal(&self) -> String {
-        self.draft.as_ref().map_or("the predictions cannot be written".to_owned(), Draft::refusal)
-    }
-
-    /// Writes what is left of the table.
-    fn end(mut self, missing: Vec<Value>) -> Result<()> {
         self.begin()?;
         match self.form {
             Form::Csv(mut out) => out.flush()?,
@@ -219,6 +203,9 @@ impl Sink {
                 out.finish()?;
                 out.get_mut().flush()?;
             }
+        }
+        if let Some(draft) = self.draft {
+            draft.keep()?;
         }
         Ok(())
     }

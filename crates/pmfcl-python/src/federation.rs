@@ -10,7 +10,7 @@ use pmfcl::federated::{
     Server, Update,
 };
 use pmfcl::problem::{Agreement, Exactness};
-use pmfcl::{Learner, Settings};
+use pmfcl::{Learner, Settings, Targets};
 use pmfcl_file::{FileError, Model, Register, Schema};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -18,7 +18,7 @@ use pyo3::types::{PyBytes, PyDict};
 
 use crate::call::{ModelChangedError, outside, raised, raised_by_file, raised_in};
 use crate::model::PyModel;
-use crate::private::{PyAccount, PyNoisySums, PySharedNoise, released};
+use crate::private::{PyAccount, released};
 use crate::summary::PySummary;
 use crate::table::{OwnTable, Table, Target, TaskTable, table};
 
@@ -42,7 +42,7 @@ fn refusal(py: Python<'_>, refused: &Refused) -> PyErr {
 #[pyclass(name = "Agreement", module = "pmfcl._core", frozen)]
 pub(crate) struct PyAgreement {
     model: Model,
-    pub(crate) agreement: Agreement,
+    agreement: Agreement,
 }
 
 impl PyAgreement {
@@ -215,7 +215,7 @@ impl PyAgreement {
         Ok(PyBytes::new(py, &sent))
     }
 
-    /// What a client sends for a step with differential privacy; rows with noise, and the noise of the sums.
+    /// What a client sends for a step of values with differential privacy; rows with noise, and the noise of the sums.
     #[expect(clippy::too_many_arguments, reason = "one call per step")]
     fn summarize_private<'py>(
         &self,
@@ -231,46 +231,22 @@ impl PyAgreement {
         let table = TaskTable::new(py, x, y, None)?;
         let own = table.whole(py)?;
         let rows = own.rows()?;
+        let (Targets::Values(values), []) = (rows.y, self.agreement.class_names()) else {
+            return Err(PyValueError::new_err(
+                "noisy counts of classes do not add up; private updates are for values",
+            ));
+        };
         // Before the account is charged.
         self.check_exact()?;
         if let Some(mut account) = account {
             account.record(budget, &format!("{client}/{step}"))?;
         }
-        let (update, told) = outside(py, || {
-            let made = released(&self.agreement, (client, step), &rows, clip, budget);
+        let (update, released) = outside(py, || {
+            let made = released(&self.agreement, (client, step), (rows.x, values), clip, budget);
             made.map_err(|e| self.raised(&e))
         })?;
         let bytes = PyBytes::new(py, &update.to_bytes());
-        Ok((bytes, told.samples, told.sigma, told.clipped))
-    }
-
-    /// How much noise each client of a masked sum adds.
-    fn shared_noise(
-        &self,
-        clip: (f64, f64),
-        budget: (f64, f64),
-        cohort: (usize, usize),
-    ) -> PyResult<PySharedNoise> {
-        self.check_exact()?;
-        PySharedNoise::new(&self.agreement, clip, budget, cohort).map_err(raised)
-    }
-
-    /// The sums of rows with this client's share of the noise.
-    fn noisy(
-        &self,
-        py: Python<'_>,
-        x: Table,
-        y: Target,
-        noise: &PySharedNoise,
-    ) -> PyResult<PyNoisySums> {
-        let table = TaskTable::new(py, x, y, None)?;
-        let own = table.whole(py)?;
-        let rows = own.rows()?;
-        let products = outside(py, || {
-            let made = noise.noisy(&self.agreement, &rows);
-            made.map_err(|e| self.raised(&e))
-        })?;
-        Ok(PyNoisySums { products })
+        Ok((bytes, released.samples(), released.sigma(), released.clipped_share()))
     }
 
     /// What a client answers to a request to calibrate, for the rows of a step.

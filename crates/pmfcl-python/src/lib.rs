@@ -39,8 +39,6 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<federation::PyAgreement>()?;
     module.add_class::<federation::PyServer>()?;
     module.add_class::<private::PyAccount>()?;
-    module.add_class::<private::PyNoisySums>()?;
-    module.add_class::<private::PySharedNoise>()?;
     module.add_class::<secagg::PySecAggClient>()?;
     module.add_class::<secagg::PySecAggServer>()?;
     module.add("RefusedError", module.py().get_type::<federation::RefusedError>())?;

@@ -8,9 +8,7 @@ use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use crate::call::{outside, raised as raised_by_core};
-use crate::federation::PyAgreement;
-use crate::private::{PyNoisySums, PySharedNoise};
+use crate::call::outside;
 use crate::summary::PySummary;
 
 /// What a round says; a call out of turn is the program's mistake, not a value's.
@@ -48,13 +46,6 @@ fn identity(
     known: BTreeMap<String, [u8; 32]>,
 ) -> PyResult<Option<Identity>> {
     secret.map(|secret| Identity::new(&secret, &known)).transpose().map_err(raised)
-}
-
-/// What a client puts into a sum.
-#[derive(FromPyObject)]
-enum Sums {
-    Exact(PySummary),
-    Noisy(Py<PyNoisySums>),
 }
 
 /// A client in one round of secure aggregation.
@@ -157,20 +148,17 @@ impl PySecAggClient {
         message(py, bytes)
     }
 
-    /// The sums of rows under an agreement, for a step, with or without noise; refused where these are not those of the round.
+    /// The sums of rows summarized under an agreement, for a step; refused where these are not those of the round.
     #[pyo3(signature = (inbox, summary, *, agreement=[0; 32], step=0))]
     fn masked<'py>(
         &mut self,
         py: Python<'py>,
         inbox: &[u8],
-        summary: Sums,
+        summary: &PySummary,
         agreement: [u8; 32],
         step: u64,
     ) -> PyResult<Bound<'py, PyBytes>> {
-        let products = match &summary {
-            Sums::Exact(summary) => summary.summary.products(),
-            Sums::Noisy(sums) => sums.get().products.clone(),
-        };
+        let products = summary.summary.products();
         let input = Input { agreement: Digest(agreement), step, products: &products };
         let bytes = outside(py, || Ok(self.client.masked(inbox, &input)))?;
         message(py, bytes)
@@ -259,21 +247,6 @@ impl PySecAggServer {
         outside(py, || {
             let total = self.server.finish().map_err(raised)?;
             Ok((PySummary { summary: total.summary().map_err(raised)? }, total.clients))
-        })
-    }
-
-    /// The same of sums with noise: the summary they release, the names, rows with noise, and the noisy share of clipped rows.
-    fn finish_noisy(
-        &self,
-        py: Python<'_>,
-        agreement: &PyAgreement,
-        noise: &PySharedNoise,
-    ) -> PyResult<(PySummary, Vec<String>, f64, f64)> {
-        outside(py, || {
-            let total = self.server.finish().map_err(raised)?;
-            let made = noise.released(&agreement.agreement, &total.products);
-            let (summary, told) = made.map_err(raised_by_core)?;
-            Ok((PySummary { summary }, total.clients, told.samples, told.clipped))
         })
     }
 }

@@ -66,11 +66,6 @@ impl Draft {
         self.file.reopen().with_context(|| refusal(&self.path))
     }
 
-    /// What to say where it cannot be written.
-    pub fn refusal(&self) -> String {
-        refusal(&self.path)
-    }
-
     /// Gives the file its name; one that had it is replaced.
     ///
     /// # Errors

@@ -17,13 +17,10 @@ from flwr.clientapp import ClientApp
 
 from pmfcl import _core
 from pmfcl._classifier import ContinualClassifier
-from pmfcl.federated import MOST_BYTES, Agreement, PrivacyAccount, SharedNoise
+from pmfcl.federated import MOST_BYTES, Agreement
 
 from .journal import Journal
 from .records import AGREEMENT, ARRAYS, CONFIG, METRICS, PARAMETERS, PAYLOAD, log, packed
-
-# Rows and what they are to predict.
-Loaded = tuple[Any, Any]
 
 # Where a client's secrets are between two messages of a round: on the node, which has the rows too.
 STATE = "pmfcl-secure"
@@ -40,8 +37,7 @@ class Secure:
     share : float
         Least share of a round's clients that must stay to its end.
     rows_per_column : float
-        Fewest rows of a step for each column of the design: a sum over few rows shows them, whoever else is in it. With `noise` it is
-        not asked for: noise protects few rows too, and a refusal would tell how many there are.
+        Fewest rows of a step for each column of the design: a sum over few rows shows them, whoever else is in it.
     agreement : pmfcl.federated.Agreement or bytes, optional
         The agreement this client was set up with, or its `identity`; it answers under no other. Without, the server chooses, and may
         choose one under which the rows of other clients vanish.
@@ -52,10 +48,6 @@ class Secure:
         32 random bytes to sign with; rounds are then signed, and a server that lies about who takes part gets nothing.
     known : dict, optional
         Public keys by client, `pmfcl.federated.public_key(secret)` of each, which came by another way than the server.
-    noise : pmfcl.federated.SharedNoise, optional
-        Adds this client's share of noise to its sums; it then takes part in no round of other noise, or of none.
-    account : pmfcl.federated.PrivacyAccount, optional
-        Where noisy sums are recorded before they are sent; it refuses to pass its total.
     """
 
     least: int = 3
@@ -65,22 +57,6 @@ class Secure:
     journal: str | os.PathLike[str] | None = None
     secret: bytes | None = None
     known: dict[str, bytes] = field(default_factory=dict)
-    noise: SharedNoise | None = None
-    account: PrivacyAccount | None = None
-
-    def bound(self, agreement: Agreement, threshold: int) -> bytes:
-        """What the keys of a round are for: the agreement, and the noise everybody adds."""
-        if self.noise is None:
-            return agreement.identity
-        return self.noise.of(agreement, threshold).digest(agreement.identity)
-
-    def sums(self, agreement: Agreement, rows: Loaded, step: int, threshold: int) -> _core.Summary | _core.NoisySums:
-        """What is masked. With noise it is recorded first."""
-        if self.noise is None:
-            return agreement.summary(*rows)
-        if self.account is not None:
-            self.account.spend(self.noise.epsilon, self.noise.delta, f"masked sum of step {step}")
-        return agreement.noisy(*rows, self.noise, threshold)
 
     def check(self, agreement: Agreement, threshold: int, clients: int) -> None:
         """Refuses what this client was not set up for."""
@@ -96,8 +72,8 @@ class Secure:
             raise ValueError(f"{threshold} of {clients} clients must stay: this one asks for a share of {self.share}")
 
     def check_rows(self, agreement: Agreement, count: int) -> None:
-        """Refuses too few rows for so many columns. Not with noise: it protects few rows too, and a refusal would tell how many there are."""
-        if self.noise is None and count < self.rows_per_column * agreement.width:
+        """Refuses too few rows for so many columns."""
+        if count < self.rows_per_column * agreement.width:
             raise ValueError(
                 f"{count} rows for {agreement.width} columns: this client asks for {self.rows_per_column:g} rows per column"
             )
@@ -105,6 +81,10 @@ class Secure:
     def identity(self) -> dict[str, Any]:
         """What signs, for the core."""
         return {} if self.secret is None else {"secret": self.secret, "known": self.known}
+
+
+# Rows and what they are to predict.
+Loaded = tuple[Any, Any]
 
 
 def client_app(
@@ -184,7 +164,7 @@ def client_app(
                 clients=config["clients"],
                 width=agreement.width,
                 targets=agreement.n_targets,
-                agreement=secure.bound(agreement, config["threshold"]),
+                agreement=agreement.identity,
                 step=step,
                 **secure.identity(),
             )
@@ -192,10 +172,9 @@ def client_app(
         else:
             own = _core.SecAggClient.from_bytes(context.state[STATE]["own"], **secure.identity())
             given = arrays[PAYLOAD].data
-            bound = secure.bound(agreement, own.threshold)
-            if (bound, step) != (own.agreement, own.step):
+            if (agreement.identity, step) != (own.agreement, own.step):
                 raise ValueError(
-                    f"the server asks for step {step} under agreement {bound.hex()[:16]}, and began this round with step "
+                    f"the server asks for step {step} under agreement {agreement.identity.hex()[:16]}, and began this round with step "
                     f"{own.step} under {own.agreement.hex()[:16]}: within a round neither changes"
                 )
             if turn == "shares":
@@ -205,9 +184,9 @@ def client_app(
                 if rows is None:
                     raise ValueError(f"the rows of step {own.step} are gone since the round began")
                 secure.check_rows(agreement, len(rows[1]))
-                sums = secure.sums(agreement, rows, own.step, own.threshold)
+                summary = agreement.summary(*rows)
                 journal.send(own.step, own.round, own.threshold, own.members)
-                sent = own.masked(given, sums, agreement=bound, step=step)
+                sent = own.masked(given, summary, agreement=agreement.identity, step=step)
             elif turn == "confirm":
                 sent = own.confirm(given)
             elif turn == "unmask":

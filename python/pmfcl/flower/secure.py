@@ -13,7 +13,7 @@ from typing import Any
 from flwr.app import ArrayRecord, ConfigRecord, Message, MessageType, MetricRecord, RecordDict
 
 from pmfcl import _core
-from pmfcl.federated import Agreement, SharedNoise
+from pmfcl.federated import Agreement
 
 from .records import AGREEMENT, ARRAYS, CONFIG, PAYLOAD, log, packed, uploads
 from .server import PmfStrategy
@@ -36,8 +36,6 @@ class SecureStrategy(PmfStrategy):
         What all clients together are called in the model.
     signed : bool
         Whether clients sign; they must have `Secure(secret=…, known=…)`.
-    noise : pmfcl.federated.SharedNoise, optional
-        What every client adds a share of; they must have the same in `Secure(noise=…)`.
     """
 
     def __init__(
@@ -49,7 +47,6 @@ class SecureStrategy(PmfStrategy):
         exchange: float = 60.0,
         cohort: str = "cohort",
         signed: bool = False,
-        noise: SharedNoise | None = None,
         min_nodes: int = 3,
         **options: Any,
     ) -> None:
@@ -62,8 +59,6 @@ class SecureStrategy(PmfStrategy):
         if not 0.5 < share <= 1.0:
             raise ValueError(f"share is {share}: it must be above one half and at most 1")
         self.share, self.exchange, self.cohort, self.signed = share, exchange, cohort, signed
-        self.noise = noise
-        self._noise: _core.SharedNoise | None = None
         self._round: _core.SecAggServer | None = None
         self._members: dict[int, str] = {}
 
@@ -76,15 +71,13 @@ class SecureStrategy(PmfStrategy):
             log(WARNING, "step %d: %d nodes are too few for a sum", step, len(nodes))
             return []
         told = {**config, "step": step, "round": str(uuid.uuid4()), "threshold": threshold, "clients": len(nodes)}
-        self._noise = None if self.noise is None else self.noise.of(self.agreement, threshold)
-        identity = self.agreement.identity
         server = _core.SecAggServer(
             told["round"],
             threshold=threshold,
             clients=len(nodes),
             width=self.agreement.width,
             targets=self.agreement.n_targets,
-            agreement=identity if self._noise is None else self._noise.digest(identity),
+            agreement=self.agreement.identity,
             step=step,
             signed=self.signed,
         )
@@ -116,17 +109,7 @@ class SecureStrategy(PmfStrategy):
             return None, None
         _collect(replies, server, "answer", self._members)
         try:
-            if self._noise is None:
-                summary, clients = server.finish()
-            else:
-                summary, clients, _, clipped = server.finish_noisy(self.agreement._core, self._noise)
-                if clipped > 0.1:
-                    log(
-                        WARNING,
-                        "step %d: about %d %% of the rows are longer than the clips",
-                        step,
-                        round(100 * clipped),
-                    )
+            summary, clients = server.finish()
             receipt = self.server.accept(self.agreement.update(self.cohort, step, summary))
         except ValueError as failed:  # too few, or refused
             log(WARNING, "step %d is left out: %s", step, failed)
