@@ -40,7 +40,7 @@ pub struct Candidate {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Blocks {
     frame: Frame,
-    blocks: Vec<Block>,
+    groups: Vec<Block>,
     origin: Option<Vec<f64>>,
 }
 
@@ -168,7 +168,7 @@ impl Blocks {
         let origin = has.then(|| {
             blocks.iter().flat_map(|b| own(b).unwrap_or_else(|| vec![0.0; b.width])).collect()
         });
-        Self { frame, blocks, origin }
+        Self { frame, groups: blocks, origin }
     }
 
     pub(super) fn origin(&self) -> Option<&[f64]> {
@@ -187,7 +187,7 @@ impl Blocks {
         let mut mapped: [Option<Vec<f64>>; 2] = [None, None];
         let mut skipped = Vec::new();
         let mut offset = 0;
-        for block in &self.blocks {
+        for block in &self.groups {
             let width = block.width;
             match &block.features {
                 _ if !block.active => {
@@ -227,7 +227,7 @@ impl Blocks {
     /// The same with the columns of all groups but those of a candidate left at 0.
     pub(super) fn masked(&self, candidate: &Candidate) -> Self {
         let mut masked = self.clone();
-        for block in &mut masked.blocks {
+        for block in &mut masked.groups {
             block.active = candidate.pieces.contains(&block.piece);
         }
         masked
@@ -237,21 +237,21 @@ impl Blocks {
     pub(super) fn without_unused(&self, counts: impl Fn(usize) -> bool) -> Option<Self> {
         let mut masked = self.clone();
         let mut offset = 0;
-        for block in &mut masked.blocks {
+        for block in &mut masked.groups {
             block.active &= (offset..offset + block.width).any(&counts);
             offset += block.width;
         }
-        masked.blocks.iter().any(|block| !block.active).then_some(masked)
+        masked.groups.iter().any(|block| !block.active).then_some(masked)
     }
 
     /// The columns that are computed; `None` where all are.
     pub(super) fn computed_columns(&self) -> Option<Vec<usize>> {
-        if self.blocks.iter().all(|block| block.active) {
+        if self.groups.iter().all(|block| block.active) {
             return None;
         }
         let mut columns = Vec::new();
         let mut offset = 0;
-        for block in &self.blocks {
+        for block in &self.groups {
             if block.active {
                 columns.extend(offset..offset + block.width);
             }
@@ -280,7 +280,7 @@ impl Blocks {
             let mut columns = Vec::new();
             let mut pieces = Vec::new();
             let mut offset = 0;
-            for block in &self.blocks {
+            for block in &self.groups {
                 if choice.contains(&block.piece) {
                     columns.extend(offset..offset + block.width);
                     pieces.push(block.piece);
@@ -288,7 +288,7 @@ impl Blocks {
                 offset += block.width;
             }
             let missing =
-                choice[1..].iter().any(|piece| !self.blocks.iter().any(|b| b.piece == *piece));
+                choice[1..].iter().any(|piece| !self.groups.iter().any(|b| b.piece == *piece));
             let alone = choice.len() <= 2 && missing;
             if !pieces.is_empty() && !alone && found.iter().all(|other| other.columns != columns) {
                 found.push(Candidate { name: Piece::joined(&pieces), columns, pieces });
@@ -309,7 +309,7 @@ impl Blocks {
                 (1..=names.len()).map(|i| format!("{}{i}", block.piece.name())).collect()
             }
         };
-        self.blocks.iter().flat_map(of).collect()
+        self.groups.iter().flat_map(of).collect()
     }
 
     pub(super) fn parts(&self) -> Parts<'_> {
@@ -317,7 +317,7 @@ impl Blocks {
             Features::Linear => None,
             Features::Mapped { scale, skip, .. } => Some((*scale == Scale::Quantile, *skip)),
         };
-        let parts = self.blocks.iter().map(|block| match (&block.features, part(block)) {
+        let parts = self.groups.iter().map(|block| match (&block.features, part(block)) {
             (Features::Mapped { map, .. }, Some((quantile, skip))) => {
                 super::parts::Group::Mapped { quantile, skip, parts: map.parts() }
             }
@@ -328,7 +328,7 @@ impl Blocks {
 
     /// Whether the first group is that of the inputs.
     pub(super) fn begins_with_inputs(&self) -> bool {
-        self.blocks.first().is_some_and(|block| block.features == Features::Linear)
+        self.groups.first().is_some_and(|block| block.features == Features::Linear)
     }
 
     /// The input farthest out.

@@ -185,7 +185,7 @@ impl Learner {
         let fills = wider.fills().iter().map(moved).collect();
         next.design = Some(wider.with_fills(fills)?);
         for held in next.samples.values_mut() {
-            held.move_inputs(&places, count);
+            held.move_inputs(places, count);
         }
         *self = next;
         Ok(())
