@@ -104,6 +104,8 @@ fn help_of_the_program() {
       score        Score a model on data files: mse and r2, or accuracy, log-loss and calibration
       calibrate    Measure how sure a gaussian classifier may be, at the present model and on rows given
                    now. Predicted classes do not change
+      summarize    Summarize data files on any machine: a shard, which `pmfcl learn --summaries` merges
+                   with others and learns
       show         Show a model: settings, size, tasks with loss, forgetting and bound
       report       Write one HTML page that shows what was learned, forgotten and traded off
       front        Draw the Pareto front of two tasks, or of two groups of tasks
@@ -140,13 +142,13 @@ fn help_of_learn() {
     assert_snapshot!(help("learn"), @r#"
     Learn data files, each as a task. Creates MODEL if there is none
 
-    Usage: pmfcl learn [OPTIONS] <MODEL> <DATA>...
+    Usage: pmfcl learn [OPTIONS] <DATA|--summaries <FILES>...> <MODEL>
 
     Arguments:
       <MODEL>
               The model file
 
-      <DATA>...
+      [DATA]...
               Data files: .csv .tsv (.gz .zst), .parquet, .arrow, .feather, .npy, .npz, …-ubyte, `-` for
               CSV on stdin. A quoted pattern is one task made of all files that match
 
@@ -182,11 +184,15 @@ fn help_of_learn() {
           --as-category <COLS>
               Columns of numbers, or of texts such as 1,5, to be used as categories
 
+          --schema <FILE>
+              What each column is, from a file that `pmfcl schema -o FILE` writes and you correct
+
           --new-columns <COLS>
               Columns the model does not have yet, to be added: 0 in all rows learned before
 
-          --schema <FILE>
-              What each column is, from a file that `pmfcl schema -o FILE` writes and you correct
+          --summaries <FILES>...
+              Shards of task summaries that `pmfcl summarize` made, instead of data files; parts of one
+              task are merged
 
           --weight <W>
               Weight of the task relative to others
@@ -305,6 +311,7 @@ fn help_of_learn() {
       pmfcl learn iris.pmf flowers.csv --target species --task-column site
       pmfcl learn q.pmf 'north/*.csv' 'south/*.csv' --target y --basis spline:8   (two tasks)
       zcat big.csv.gz | pmfcl learn m.pmf - --name big --target y
+      pmfcl learn sales.pmf --summaries 'parts/*.pms'
     "#);
 }
 
@@ -1176,7 +1183,7 @@ fn errors_of_settings() {
 
       tip: a similar argument exists: '--as-category'
 
-    Usage: pmfcl learn --as-category <COLS> <MODEL> <DATA>...
+    Usage: pmfcl learn --as-category <COLS> <DATA|--summaries <FILES>...> <MODEL>
 
     For more information, try '--help'.
     ");
