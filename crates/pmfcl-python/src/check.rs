@@ -177,7 +177,7 @@ impl PyModel {
         let Model { schema, learner } = &self.model;
         outside(py, || {
             let reference = Reference::of(learner, &schema.features()).map_err(raised)?;
-            let found = reference.look(learner, &rows, |i| first + i as u64);
+            let found = reference.look(learner, &rows, &schema.gaps(), |i| first + i as u64);
             let worst = found.worst.iter().map(|row| match row.reason {
                 RowReason::Cell { input, value, mean } => {
                     (row.row, row.size, false, input, value, mean)
@@ -228,6 +228,7 @@ impl PyModel {
                 rows: &rows,
                 dropped,
                 inputs: &names,
+                gaps: &schema.gaps(),
                 targets: &schema.targets,
             };
             let check = Check::of(self.learner(), &task, Effort::Full).map_err(raised)?;
