@@ -84,6 +84,7 @@ impl MissingValues {
         self != Self::Refused
     }
 
+    #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
     fn are_refused(&self) -> bool {
         *self == Self::Refused
     }
@@ -126,6 +127,7 @@ pub enum Coding {
 }
 
 impl Coding {
+    #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
     fn is_onehot(&self) -> bool {
         *self == Self::Onehot
     }
