@@ -226,7 +226,7 @@ fn auto_is_qr_up_to_512_columns_and_gram_beyond() {
     assert_eq!(Accumulator::default(), Accumulator::Auto);
     let data = data(3000, 4, 0.0);
     for (units, same) in [(511, Accumulator::Qr), (512, Accumulator::Gram)] {
-        let basis = format!("relu:{units}");
+        let basis = format!("relu:{units},linear=off");
         let auto = learned(&data, &basis, Accumulator::Auto, 2);
         assert_eq!(auto.accumulator(), same);
         let named = learned(&data, &basis, same, 2);
