@@ -121,7 +121,7 @@ def test_clients_of_masked_sums_measure_only_where_they_were_set_up_to(tmp_path)
 
 def test_a_client_lost_in_the_second_round_is_stood_for_by_the_others(tmp_path, test_rows):
     secure = SecureStrategy(agreement(), tmp_path / "masked.pmf", wait=0.0)
-    nodes = grid(secure=Secure(calibrate=True))
+    nodes = grid(secure=Secure(least=2, calibrate=True))
     secure.start(nodes, secure.arrays(), num_rounds=1)
     before = loss(secure.server.model(), test_rows)
     nodes.away = {11}

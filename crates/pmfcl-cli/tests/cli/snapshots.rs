@@ -615,9 +615,9 @@ fn help_of_set() {
           --coding <KIND>   What coefficients of categories are relative to: onehot (nothing), reference
                             (the first category of the column) or sum (the mean of its categories).
                             Predictions stay as they are
+      -q, --quiet           Print errors only
           --basis <chosen>  Keep the candidate of `auto` that was chosen and drop the others for good
                             [possible values: chosen]
-      -q, --quiet           Print errors only
       -v, --verbose         Print more about what is done
       -h, --help            Print help
 

@@ -1,7 +1,7 @@
 //! Learners made from their state go on as if nothing had happened, and states that contradict themselves are refused.
 
 use crate::support::{Table, apart, learned, settings};
-use pmfcl::learner::LearnerState;
+use pmfcl::learner::{LearnerState, TaskReport};
 use pmfcl::problem::{LeastLoss, Outputs};
 use pmfcl::{
     Accumulator, ClassList, Error, Labels, Learner, MemoryKind, Preference, Problem, Ridge, Rows,
@@ -342,7 +342,12 @@ fn a_classifier_goes_on_to_the_bit() {
                 m.extend_inputs(2).unwrap();
             }
             assert_eq!(bits(&again), bits(&model), "{loss} {memory:?}");
-            assert_eq!(again.tasks().unwrap(), model.tasks().unwrap());
+            // A state has no rows: tables measured before a class came are corrected in one and measured again in the other.
+            let plain = |m: &Learner| -> Vec<TaskReport> {
+                let tasks = m.tasks().unwrap().into_iter();
+                tasks.map(|task| TaskReport { left_out: None, ..task }).collect()
+            };
+            assert_eq!(plain(&again), plain(&model));
             if memory == MemoryKind::Ledger {
                 again.unlearn("t0").unwrap();
                 model.unlearn("t0").unwrap();

@@ -4,7 +4,7 @@ use super::NewTask;
 use crate::basis::Fill;
 use crate::error::Result;
 use crate::learner::Learner;
-use crate::problem::{Exactness, Moments};
+use crate::problem::{Exactness, Moments, Pool};
 use crate::report::distributions::normal_cdf;
 use crate::summary::Summary;
 
@@ -116,11 +116,15 @@ pub(super) fn spreads(
 
 /// Mean and spread of every input in the memory of a learner.
 pub(super) fn spreads_of(learner: &Learner) -> Option<Vec<Spread>> {
+    spreads_in(learner, learner.pool().ok()?)
+}
+
+/// Mean and spread of every input in a pool of a learner.
+fn spreads_in(learner: &Learner, pool: &Pool) -> Option<Vec<Spread>> {
     let design = learner.design()?;
     if !design.map().begins_with_inputs() {
         return None;
     }
-    let pool = learner.pool().ok()?;
     let exact = learner.problem().exactness() == Exactness::Exact;
     let mut found = spreads(&pool.quadratic, pool.moments.as_ref(), exact, design.intercept())?;
     // Features follow the inputs.
@@ -165,12 +169,7 @@ pub(super) fn shifts(
     let summary = &task.draft.summary;
     let exact = learner.problem().exactness() == Exactness::Exact;
     let now = spreads(&summary.quadratic, summary.moments.as_ref(), exact, task.design.intercept());
-    let before = if learner.design().is_some_and(|design| design.map().is_identity()) {
-        let pool = learner.pool_with_gaps()?;
-        spreads(&pool.quadratic, pool.moments.as_ref(), exact, task.design.intercept())
-    } else {
-        None
-    };
+    let before = spreads_in(learner, learner.pool_with_gaps()?);
     let (Some(before), Some(now)) = (before, now) else { return Ok(Vec::new()) };
     // Of rows that have a value: a column with more gaps has not moved for that.
     let (before, now) = (present(&before, task.gaps), present(&now, task.gaps));
