@@ -15,7 +15,6 @@ def cluster():
         object_store_memory=200 << 20,
         include_dashboard=False,
         log_to_driver=False,
-        _system_config={"automatic_object_spilling_enabled": True},
     )
     engine.data.DataContext.get_current().enable_progress_bars = False
     yield
