@@ -101,7 +101,9 @@ fn assert_whole(html: &str) {
     }
     // The eighth is about accuracy and calibration, where a classifier was measured.
     let measured = usize::from(html.contains("<section id=\"calibration\""));
-    assert_eq!(tags(html, "section").0, 7 + measured);
+    // And one compares the last task with the others, where it can be.
+    let checked = usize::from(html.contains("<section id=\"checks\""));
+    assert_eq!(tags(html, "section").0, 7 + measured + checked);
     let outside = html.replace("http://www.w3.org/2000/svg", "");
     for reference in ["http:", "https:", "src=\"", "@import", "url("] {
         assert!(!outside.contains(reference), "the page refers to something by `{reference}`");

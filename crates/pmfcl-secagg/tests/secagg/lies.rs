@@ -10,7 +10,7 @@ const CLIENTS: usize = 4;
 
 /// Bumps around three centres. With far ones every feature of every row is zero.
 fn bumps(centre: f64) -> Agreement {
-    let basis: Basis = "rbf:3".parse().unwrap();
+    let basis: Basis = "rbf:3,scale=range".parse().unwrap();
     let settings =
         Settings { basis: basis.clone(), ridge: Ridge::Fixed(0.0), ..Settings::default() };
     let rows: Vec<f64> = (0..20).map(|k| centre + f64::from(k % 7) / 3.0).collect();
