@@ -41,6 +41,7 @@ def test_stubs_name_what_is_there_and_nothing_else():
     stub = ast.parse(Path(pmfcl.__file__).with_name("_core.pyi").read_text(encoding="utf-8"))
     classes = {node.name: node for node in stub.body if isinstance(node, ast.ClassDef)}
     federated = {"Agreement", "FederatedServer", "PrivacyAccount", "RefusedError", "SecAggClient", "SecAggServer"}
+    federated |= {"NoisySums", "SharedNoise"}
     assert set(classes) == {"FittedTask", "Summary", "Model", "ModelChangedError"} | federated
     assert issubclass(_core.RefusedError, ValueError)
     for name, node in classes.items():

@@ -93,13 +93,14 @@ def test_both_sides_make_the_same_classifier(flowers, tmp_path, loss):
     names = [f"x{j + 1}" for j in range(4)]
     there = tmp_path / "there.pmf"
     every = ["ash", "elm", "oak"] if loss == "logistic" else None
-    model = ContinualClassifier(loss=loss, ridge="auto" if loss == "gaussian" else 0.1)
+    # Calibration is left out: a process that has rows of earlier tasks in memory measures them again when a class comes.
+    model = ContinualClassifier(loss=loss, ridge="auto" if loss == "gaussian" else 0.1, calibrate="off")
     for k, (X, y) in enumerate(flowers):
         model.partial_fit(X, y, task=f"f{k}", classes=every if k == 0 else None)
         options = ["--target", "y"]
         if k == 0:
             options += ["--loss", loss]
-            options += [] if loss == "gaussian" else ["--ridge", "0.1"]
+            options += ["--calibrate", "off"] if loss == "gaussian" else ["--ridge", "0.1"]
             options += ["--classes", ",".join(every)] if every else []
         run("learn", there, csv(tmp_path / f"f{k}.csv", X, names, y, "y"), *options)
         assert model.coef_.size  # solved after every task, as a command does

@@ -106,7 +106,7 @@ def test_classes_are_told_apart_with_gaps(frame):
     labels = np.where(y > np.median(y), "high", "low")
     by_hand = filled(numbers(X))
     for covariance in ("tied", "class"):
-        settings = {"covariance": covariance, "calibration": "off"}
+        settings = {"covariance": covariance, "calibrate": "off"}
         expected = ContinualClassifier(**settings).fit(by_hand, labels).predict_proba(by_hand)
         model = ContinualClassifier(missing="mean", **settings)
         model.partial_fit(X[:100], labels[:100], task="a").partial_fit(X[100:], labels[100:], task="b")

@@ -40,6 +40,7 @@ class RidgeInTwoTasks(ContinualRegressor):
 
     loss, basis, standardize, memory = "squared", "linear", False, "ledger"
     accumulator, store, preference, n_jobs = "auto", "f64", "samples", 1
+    missing, coding = "error", "onehot"
 
     def __init__(
         self,

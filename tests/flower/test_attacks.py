@@ -29,7 +29,9 @@ def own(context, step):
 def agreement(centre=0.0):
     """Bumps around centres: with far ones every feature of every row is zero."""
     draw = np.random.default_rng(1)
-    return Agreement(ContinualRegressor(basis="rbf:3,scale=range", ridge=1e-3), 2, rows=centre + draw.normal(size=(20, 2)))
+    return Agreement(
+        ContinualRegressor(basis="rbf:3,scale=range", ridge=1e-3), 2, rows=centre + draw.normal(size=(20, 2))
+    )
 
 
 class Each(Nodes):

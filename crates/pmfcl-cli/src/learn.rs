@@ -233,7 +233,7 @@ impl Learn {
             }
             (None, model)
         };
-        let said = stated.as_ref().and_then(|schema| schema.missing).and_then(missing::way);
+        let said = stated.as_ref().and_then(|schema| schema.missing).map(missing::way);
         missing::set(&mut model, self.reading.missing().or(said))?;
         if selection.reserved.is_empty() {
             check_names(&jobs, &model)?;

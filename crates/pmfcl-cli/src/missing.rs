@@ -15,11 +15,11 @@ pub(crate) fn asked(way: Option<OnMissing>) -> Option<MissingValues> {
 }
 
 /// The option that a schema file stands for.
-pub(crate) fn way(missing: MissingValues) -> Option<OnMissing> {
+pub(crate) fn way(missing: MissingValues) -> OnMissing {
     match missing {
-        MissingValues::Refused => Some(OnMissing::Error),
-        MissingValues::Mean => Some(OnMissing::Mean),
-        MissingValues::Indicator => Some(OnMissing::Indicator),
+        MissingValues::Refused => OnMissing::Error,
+        MissingValues::Mean => OnMissing::Mean,
+        MissingValues::Indicator => OnMissing::Indicator,
     }
 }
 

@@ -233,7 +233,8 @@ impl Summarize {
 }
 
 fn hex(bytes: &[u8]) -> String {
-    bytes[..8].iter().map(|byte| format!("{byte:02x}")).collect()
+    let first = bytes[..8].iter().fold(0_u64, |first, byte| first << 8 | u64::from(*byte));
+    format!("{first:016x}")
 }
 
 /// Shards to be merged and learned.
@@ -272,11 +273,11 @@ impl Shards<'_> {
             store.load(&mut model)?;
             (Some(store), model)
         } else {
-            (None, self.first_model(path, &files)?)
+            (None, Self::first_model(path, &files)?)
         };
         check(&model)?;
         let new = store.is_none().then_some(&files[0]);
-        let (order, mut tasks) = self.merged(&model, &files, new)?;
+        let (order, mut tasks) = Self::merged(&model, &files, new)?;
         let (mut learned, mut names, mut repeated) = (Vec::new(), Vec::new(), Vec::new());
         for name in order {
             let Some(Merged { summary, .. }) = tasks.remove(&name) else { continue };
@@ -319,7 +320,7 @@ impl Shards<'_> {
     }
 
     /// The model that the first shard was made for.
-    fn first_model(&self, path: &Path, files: &[PathBuf]) -> Result<Model> {
+    fn first_model(path: &Path, files: &[PathBuf]) -> Result<Model> {
         if path.is_dir() {
             return Err(FileError::Directory(path.to_path_buf()).into());
         }
@@ -330,7 +331,6 @@ impl Shards<'_> {
     /// The parts of each task, merged in the order of the files; and the tasks in order of appearance. `new` is the shard a new
     /// model has its settings from.
     fn merged(
-        &self,
         model: &Model,
         files: &[PathBuf],
         new: Option<&PathBuf>,

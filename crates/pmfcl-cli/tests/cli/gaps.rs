@@ -20,7 +20,7 @@ fn table(rows: usize) -> Table {
             row[0].clear();
         }
         if i > rows / 2 && draw.below(4) == 0 {
-            row[1] = "NA".to_owned();
+            "NA".clone_into(&mut row[1]);
         }
         if draw.below(6) == 0 {
             row[2].clear();
