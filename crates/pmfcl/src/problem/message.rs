@@ -347,6 +347,20 @@ mod tests {
         }
     }
 
+    #[derive(Debug)]
+    struct Own;
+    impl Loss for Own {
+        fn spec(&self) -> String {
+            "own".to_owned()
+        }
+        fn at(&self, _: &[f64], _: &[f64], _: &mut [f64]) -> crate::loss::Point {
+            crate::loss::Point { value: 0.0, curvature: 1.0 }
+        }
+        fn guaranteed(&self) -> bool {
+            false
+        }
+    }
+
     #[test]
     fn answers_come_back_and_a_loss_of_ones_own_does_not_travel() {
         let task = TaskSummary::exact(Summary::empty(4, 2), None);
@@ -358,19 +372,6 @@ mod tests {
         assert_eq!((back.range, back.tasks[0].quadratic.width()), (Some([-1.0, 2.0]), 4));
         for end in 0..bytes.len() {
             assert!(Partial::from_bytes(&bytes[..end]).is_err());
-        }
-        #[derive(Debug)]
-        struct Own;
-        impl Loss for Own {
-            fn spec(&self) -> String {
-                "own".to_owned()
-            }
-            fn at(&self, _: &[f64], _: &[f64], _: &mut [f64]) -> crate::loss::Point {
-                crate::loss::Point { value: 0.0, curvature: 1.0 }
-            }
-            fn guaranteed(&self) -> bool {
-                false
-            }
         }
         let pass = Pass::Majorize { loss: Arc::new(Own), theta: theta(1), newton: false };
         assert!(pass.to_bytes().unwrap_err().to_string().contains("`own`"));

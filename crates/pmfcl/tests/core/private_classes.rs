@@ -364,7 +364,7 @@ fn classes_with_shared_noise_are_those_of_one_release() {
         })
         .collect();
     let released = shared.released_classes(&added(&parts)).unwrap();
-    let right = accuracy("gaussian", &[released.clone()], &fresh, &truth);
+    let right = accuracy("gaussian", std::slice::from_ref(&released), &fresh, &truth);
     assert!(right > 0.85, "{right}");
     // As wide as one release of all rows: the noise is shared, not added.
     let one = sums(&classes(10, 1).0, &classes(10, 1).1).release(budget(1.0), &mut noise).unwrap();
