@@ -21,7 +21,7 @@ demo:            ## the main job on bundled real data; pictures in ./pmfcl-demo
 # mostly wait, so the rest goes on meanwhile.
 test:            ## everything CI runs
 	$(PYTHON) tests/stages/run.py fmt-check phrases '[tools' 'lint]' package rust-test doc-test docs python-lint \
-	  python-test '[flower-test' spark-test+engines-test 'onnx-test+browser-test+dependencies]'
+	  python-test '[flower-test' spark-test 'onnx-test+browser-test+dependencies]'
 
 bench:           ## speed, memory and accuracy; ratios, one run
 	$(CARGO) build --release --quiet -p pmfcl-cli -p pmfcl-lab
@@ -66,7 +66,6 @@ python-lint: $(VENV)/ruff $(VENV)/python
 # Everything the Python tests need, fetched while the first crates compile.
 tools: $(VENV)/ruff $(VENV)/typos $(VENV)/python $(VENV)/onnx $(VENV)/browser
 	$(MAKE) --no-print-directory $(VENV)/flower || true
-	$(MAKE) --no-print-directory $(VENV)/engines || true
 	if command -v java >/dev/null; then $(MAKE) --no-print-directory $(VENV)/spark || true; fi
 
 # The wheel as users install it, except for its profile and features of dependencies that it does not use: what the Rust tests have

@@ -68,12 +68,9 @@ def test_a_noisy_sum_fits_whoever_drops_out_and_the_ledger_is_charged(tmp_path, 
         masked = lost.get(client) not in ("shares", "masked")
         assert account.releases == masked, client
     # The next step would pass the total: nobody sends, and nothing is filed.
-    strategy = SecureStrategy(regression(), tmp_path / "joint.pmf", wait=0.0, noise=NOISE)
-    strategy.first_step = 1
-    strategy.start(
-        Each(numbers, lambda client: Secure(noise=NOISE, account=accounts[client])), strategy.arrays(), num_rounds=1
-    )
-    assert len(strategy.server.held()) == 1
+    done.first_step = 1
+    done.start(Each(numbers, lambda client: Secure(noise=NOISE, account=accounts[client])), done.arrays(), num_rounds=1)
+    assert len(done.server.held()) == 1
 
 
 def test_classes_under_masks_and_noise(tmp_path):

@@ -227,7 +227,7 @@ def _collect(
                 if members_by_node.setdefault(node, client) != client:
                     raise ValueError(f"it answers for client `{client}`, and is client `{members_by_node[node]}`")
                 getattr(server, f"collect_{what}")(answer)
-            except ValueError as refused:
+            except (ValueError, RuntimeError) as refused:  # of another round, or of another turn of this one
                 log(WARNING, "node %d: %s", node, str(refused))
                 continue
             members[client] = node
