@@ -220,7 +220,7 @@ def test_columns_are_taken_as_the_command_line_takes_them(session, tmp_path):
     pq.write_table(rows, tmp_path / "rows.parquet")
     program = Path(os.environ.get("PMFCL_PROGRAM", Path(__file__).parents[2] / "target/debug/pmfcl")).absolute()
     command = [program, "learn", tmp_path / "m.pmf", tmp_path / "rows.parquet", "--target", "y", "--ridge", "0.1"]
-    subprocess.run([*map(str, command), "--missing", "drop"], check=True)
+    subprocess.run([*map(str, command), "--missing", "drop", "--dates", "day"], check=True)
     other = load(tmp_path / "m.pmf")
     block = pa.array(np.column_stack([kept["q"], kept["r"]]).tolist(), pa.list_(pa.float64()))
     table = kept.drop(["q", "r", "y"]).append_column("v", block)
