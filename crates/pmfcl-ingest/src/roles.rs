@@ -98,7 +98,7 @@ pub fn describe_columns(files: &Files, selection: &ColumnSelection) -> Result<Ve
         Options { missing: Missing::Keep, piece_rows: Some(1000), ..files.options.clone() };
     let source = Source::open(&files.paths[0], &options)?;
     let index = source.index_columns().to_vec();
-    let profiles = source.profiles(&options)?;
+    let profiles = source.profiles(&options, files.threads)?;
     Ok(profiles.iter().map(|profile| describe(profile, selection, &index)).collect())
 }
 

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use crate::number::Reading;
 use crate::number::Rules;
-use crate::{Column, DateFormat, Form, Kind, Options, Place, ReadError, Source, Wanted};
+use crate::{Batch, Column, DateFormat, Form, Kind, Options, Place, ReadError, Source, Wanted};
 
 /// Rows that are looked at.
 const ROWS: usize = 1000;
@@ -69,11 +69,11 @@ impl Profile {
 
 impl Source {
     /// Looks at the first rows of all columns. Rows that miss a value count where the file was opened with
-    /// [`Missing::Keep`](crate::Missing::Keep). A pipe cannot be read afterwards.
+    /// [`Missing::Keep`](crate::Missing::Keep). A pipe cannot be read afterwards. The result does not depend on `threads`.
     ///
     /// # Errors
     /// When the first rows cannot be read.
-    pub fn profiles(&self, options: &Options) -> Result<Vec<Profile>, ReadError> {
+    pub fn profiles(&self, options: &Options, threads: usize) -> Result<Vec<Profile>, ReadError> {
         let rules = Rules::of(options);
         let readable = |kind: &Kind| !matches!(kind, Kind::Block { .. } | Kind::Other(_));
         let wanted: Vec<Wanted> = self
@@ -82,9 +82,7 @@ impl Source {
             .filter(|field| readable(&field.kind))
             .map(|field| Wanted::new(field.name.clone(), Form::Text))
             .collect();
-        let scan = self.scan(&wanted)?;
-        let batch = scan.next()?.map(|piece| scan.decode(piece)).transpose()?;
-        let rows = batch.as_ref().map_or(0, |batch| batch.rows.min(ROWS));
+        let (rows, batches) = self.first_rows(&wanted, threads)?;
         let empty = |field: &crate::Field| Profile {
             name: field.name.clone(),
             kind: field.kind.clone(),
@@ -101,9 +99,9 @@ impl Source {
             formats: Vec::new(),
         };
         let mut profiles: Vec<Profile> = self.fields().iter().map(empty).collect();
-        let Some(batch) = batch else { return Ok(profiles) };
         let read = profiles.iter_mut().filter(|profile| readable(&profile.kind));
-        for (profile, column) in read.zip(&batch.columns) {
+        let columns = batches.iter().flat_map(|b| b.columns.iter().map(move |column| (b, column)));
+        for (profile, (batch, column)) in read.zip(columns) {
             let Column::Texts(texts) = column else { continue };
             let mut last: Option<f64> = None;
             let mut seen: HashMap<u32, Reading> = HashMap::new();
@@ -151,4 +149,37 @@ impl Source {
         }
         Ok(profiles)
     }
+
+    /// The first rows of the wanted columns, and how many they are. Where columns can be read on their own, every thread reads
+    /// some of them: the first page of a Parquet column is a megabyte, however few rows of it are looked at.
+    fn first_rows(
+        &self,
+        wanted: &[Wanted],
+        threads: usize,
+    ) -> Result<(usize, Vec<Batch>), ReadError> {
+        let columnar = self.rows().is_some();
+        let shares = if columnar { threads.clamp(1, wanted.len().max(1)) } else { 1 };
+        let first = |wanted: &[Wanted]| {
+            let scan = self.scan(wanted)?;
+            scan.next()?.map(|piece| scan.decode(piece)).transpose()
+        };
+        let batches: Vec<Result<Option<Batch>, ReadError>> = std::thread::scope(|scope| {
+            let shares: Vec<&[Wanted]> =
+                wanted.chunks(wanted.len().div_ceil(shares).max(1)).collect();
+            let others = shares.iter().skip(1).map(|share| scope.spawn(|| first(share)));
+            let others: Vec<_> = others.collect();
+            let own = shares.first().map(|share| first(share));
+            let others = others.into_iter().map(|other| other.join().unwrap_or_else(resume));
+            own.into_iter().chain(others).collect()
+        });
+        let batches = batches.into_iter().filter_map(Result::transpose);
+        let batches: Vec<Batch> = batches.collect::<Result<_, _>>()?;
+        let rows = batches.iter().map(|batch| batch.rows).min().unwrap_or(0);
+        Ok((rows.min(ROWS), batches))
+    }
+}
+
+/// A panic of another thread goes on in this one.
+fn resume<T>(panic: Box<dyn std::any::Any + Send>) -> T {
+    std::panic::resume_unwind(panic)
 }

@@ -28,6 +28,9 @@ pub struct ContentKeys {
 const LANES: [u64; 4] =
     [0x9e37_79b9_7f4a_7c15, 0xbf58_476d_1ce4_e5b9, 0x94d0_49bb_1331_11eb, 0xd6e8_feb8_6659_fd93];
 
+/// Rows that are hashed at a time: choosing the processor's instructions costs as much as a short row.
+const BLOCK: usize = 64;
+
 /// Both halves of the product, so that every bit of the factors reaches every bit of the result.
 #[inline]
 fn product(a: u64, b: u64) -> (u64, u64) {
@@ -60,27 +63,31 @@ fn cell(value: f64, low: u32, high: u32) -> u64 {
     u64::from(halves.0) * u64::from(halves.1)
 }
 
-/// The cells of a row with the keys of their columns.
-struct RowCells<'a> {
-    values: &'a [f64],
+/// Rows, one after the other, with the keys of their columns.
+struct RowBlock<'a> {
+    cells: &'a [f64],
     keys: [&'a [u32]; 4],
+    sums: &'a mut [[u64; 2]],
 }
 
-/// Both hashes of the cells, with the products of all keys. Not a closure, which would be compiled for the oldest processor.
-impl NullaryFnOnce for RowCells<'_> {
-    type Output = (u64, u64);
+/// Both hashes of every row, with the products of all keys. Not a closure, which would be compiled for the oldest processor.
+impl NullaryFnOnce for RowBlock<'_> {
+    type Output = ();
 
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "as above")]
-    fn call(self) -> (u64, u64) {
-        let values = self.values;
-        let [a, b, c, d] = self.keys.map(|key| &key[..values.len()]);
-        let (mut first, mut second) = (0_u64, 0_u64);
-        for (j, &value) in values.iter().enumerate() {
-            first = first.wrapping_add(cell(value, a[j], b[j]));
-            second = second.wrapping_add(cell(value, c[j], d[j]));
+    fn call(self) {
+        let width = self.keys[0].len();
+        for (row, sums) in self.sums.iter_mut().enumerate() {
+            let values = &self.cells[row * width..][..width];
+            let [a, b, c, d] = self.keys.map(|key| &key[..width]);
+            let (mut first, mut second) = (0_u64, 0_u64);
+            for (j, &value) in values.iter().enumerate() {
+                first = first.wrapping_add(cell(value, a[j], b[j]));
+                second = second.wrapping_add(cell(value, c[j], d[j]));
+            }
+            *sums = [first, second];
         }
-        (first, second)
     }
 }
 
@@ -109,37 +116,44 @@ impl Content {
             }
         };
         let weight = column_keys("sample weight");
-        let inputs = [0, 1, 2, 3].map(|k| &keys.inputs[k][..]);
+        let width = rows.x.width();
+        let inputs = [0, 1, 2, 3].map(|k| &keys.inputs[k][..width]);
         // Cells that are zero count nothing, so what a row of zeros would give is taken off.
-        let zeros = vec![0.0; rows.x.width()];
-        let zeros = RowCells { values: &zeros, keys: inputs }.call();
+        let mut zeros = [[0; 2]];
+        RowBlock { cells: &vec![0.0; width], keys: inputs, sums: &mut zeros }.call();
+        let [zeros] = zeros;
         let (processor, mut copy) = (pulp::Arch::new(), Vec::new());
-        for i in 0..rows.x.len() {
-            let x = if let Some(x) = rows.x.as_f64(i, i + 1) {
-                x
+        let mut found = [[0; 2]; BLOCK];
+        for start in (0..rows.x.len()).step_by(BLOCK) {
+            let end = rows.x.len().min(start + BLOCK);
+            let cells = if let Some(cells) = rows.x.as_f64(start, end) {
+                cells
             } else {
                 copy.clear();
-                rows.x.slice(i, i + 1).append_to(&mut copy);
+                rows.x.slice(start, end).append_to(&mut copy);
                 &copy
             };
-            let found = processor.dispatch(RowCells { values: x, keys: inputs });
-            let mut sum = (found.0.wrapping_sub(zeros.0), found.1.wrapping_sub(zeros.1));
-            let mut put = |[a, b, c, d]: [u32; 4], value: f64| {
-                sum.0 = sum.0.wrapping_add(cell(value, a, b)).wrapping_sub(cell(0.0, a, b));
-                sum.1 = sum.1.wrapping_add(cell(value, c, d)).wrapping_sub(cell(0.0, c, d));
-            };
-            match &rows.y {
-                Targets::Values(values) => {
-                    targets.iter().enumerate().for_each(|(k, key)| put(*key, values.get(i, k)));
+            let found = &mut found[..end - start];
+            processor.dispatch(RowBlock { cells, keys: inputs, sums: found });
+            for (i, found) in (start..end).zip(found) {
+                let mut sum = [0, 1].map(|k| found[k].wrapping_sub(zeros[k]));
+                let mut put = |[a, b, c, d]: [u32; 4], value: f64| {
+                    sum[0] = sum[0].wrapping_add(cell(value, a, b)).wrapping_sub(cell(0.0, a, b));
+                    sum[1] = sum[1].wrapping_add(cell(value, c, d)).wrapping_sub(cell(0.0, c, d));
+                };
+                match &rows.y {
+                    Targets::Values(values) => {
+                        targets.iter().enumerate().for_each(|(k, key)| put(*key, values.get(i, k)));
+                    }
+                    Targets::Classes { codes, .. } => put(targets[codes[i] as usize], 1.0),
                 }
-                Targets::Classes { codes, .. } => put(targets[codes[i] as usize], 1.0),
-            }
-            if let Some(weights) = rows.weights {
-                put(weight, weights[i]);
-            }
-            for (lane, constant) in self.0.iter_mut().zip(LANES) {
-                let (low, high) = product(sum.0 ^ constant, sum.1 ^ constant.rotate_left(29));
-                *lane = lane.wrapping_add(low ^ high.rotate_left(31));
+                if let Some(weights) = rows.weights {
+                    put(weight, weights[i]);
+                }
+                for (lane, constant) in self.0.iter_mut().zip(LANES) {
+                    let (low, high) = product(sum[0] ^ constant, sum[1] ^ constant.rotate_left(29));
+                    *lane = lane.wrapping_add(low ^ high.rotate_left(31));
+                }
             }
         }
     }
