@@ -25,7 +25,7 @@ use serde_json::{Value, json};
 
 use crate::check;
 use crate::missing;
-use crate::schema::note_columns;
+use crate::schema::{SHOWN, note_columns};
 use crate::summarize::Shards;
 
 /// Learn data files, each as a task. Creates MODEL if there is none.
@@ -220,7 +220,7 @@ impl Learn {
             let said = stated.as_ref().and_then(|schema| schema.coding);
             model.schema.coding = self.creation.coding.or(said).unwrap_or_default();
             model.check_coding()?;
-            let columns = describe_columns(files, &selection)?;
+            let columns = describe_columns(files, &selection, SHOWN)?;
             check_doubts(&label(files), &columns)?;
             described = Some((label(files), columns));
             if self.creation.covariance == Some(Covariance::Class) {

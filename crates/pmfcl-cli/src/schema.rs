@@ -9,6 +9,9 @@ use pmfcl_ingest::{ColumnRole, ColumnSelection, Role, TableSchema, describe_colu
 use pmfcl_terminal::{Reading, answer, cut, ending_in, ending_of, expand, note, wrapped, write};
 use serde_json::{Value, json};
 
+/// Columns of a new model that are described one by one.
+pub(crate) const SHOWN: usize = 16;
+
 const ENDINGS: &[&str] = &[".toml", ".json"];
 
 /// Show what each column of a table is taken for, and write it to a file that `learn --schema` takes.
@@ -45,7 +48,7 @@ impl Schema {
         }) {
             anyhow::bail!("{}: there is no column '{lacking}'", files.paths[0].display());
         }
-        let columns = describe_columns(&files, &selection)?;
+        let columns = describe_columns(&files, &selection, usize::MAX)?;
         if let Some(path) = &self.output {
             let json = ending_of(path, ENDINGS) == Some(".json");
             let mut schema = TableSchema::of(&columns, &files.options);
@@ -92,7 +95,6 @@ pub(crate) fn document(columns: &[ColumnRole]) -> Value {
 
 /// Notes what the columns of a new model were taken for: each of the first ones, and how many more there are of each kind.
 pub(crate) fn note_columns(file: &str, columns: &[ColumnRole]) {
-    const SHOWN: usize = 16;
     note(&format!(
         "columns of {file}, by its first rows (correct with --schema, see `pmfcl schema`):"
     ));

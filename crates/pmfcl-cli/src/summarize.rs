@@ -80,7 +80,7 @@ impl Summarize {
                     stated.check(&files.first()?)?;
                 }
                 let model = self.creation.model(files, &selection, &self.output)?;
-                check_doubts(&label(files), &describe_columns(files, &selection)?)?;
+                check_doubts(&label(files), &describe_columns(files, &selection, 0)?)?;
                 model
             }
         };

@@ -2,10 +2,11 @@
 //!
 //! A guess that would do harm without a word is a [`ColumnRole::doubt`]: an error that names the option which settles it.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::str::FromStr;
 
-use pmfcl_read::{DateFormat, Kind, Missing, Options, Profile, Source};
+use pmfcl_read::{DateFormat, Field, Kind, Missing, Options, Profile, Source};
 
 use crate::columns::ColumnSelection;
 use crate::flow::Files;
@@ -89,16 +90,26 @@ pub struct ColumnRole {
     pub doubt: Option<String>,
 }
 
-/// Describes every column of the first file, by its first rows and what was said of it.
+/// Describes every column of the first file, by its first rows and what was said of it. Of columns that are numbers by their type,
+/// `numbers` are looked at, and the targets: nothing about the others could be doubted.
 ///
 /// # Errors
 /// When the file cannot be read.
-pub fn describe_columns(files: &Files, selection: &ColumnSelection) -> Result<Vec<ColumnRole>> {
+pub fn describe_columns(
+    files: &Files,
+    selection: &ColumnSelection,
+    numbers: usize,
+) -> Result<Vec<ColumnRole>> {
     let options =
         Options { missing: Missing::Keep, piece_rows: Some(1000), ..files.options.clone() };
     let source = Source::open(&files.paths[0], &options)?;
     let index = source.index_columns().to_vec();
-    let profiles = source.profiles(&options, files.threads)?;
+    let of_numbers = source.fields().iter().filter(|field| field.kind == Kind::Number);
+    let passed: HashSet<&str> = of_numbers.skip(numbers).map(|field| field.name.as_str()).collect();
+    let look = |field: &Field| {
+        !passed.contains(field.name.as_str()) || selection.targets.contains(&field.name)
+    };
+    let profiles = source.profiles(&options, files.threads, &look)?;
     Ok(profiles.iter().map(|profile| describe(profile, selection, &index)).collect())
 }
 

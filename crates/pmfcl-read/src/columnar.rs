@@ -177,13 +177,18 @@ impl Converter {
         Ok(Self { file, format, found, formats, rules, missing })
     }
 
-    /// A batch out of the arrays of a piece, one for each column found.
-    pub(crate) fn batch(&self, piece: &Piece, arrays: &[ArrayRef]) -> Result<Batch, ReadError> {
+    /// A batch out of the arrays of a piece, one for each column found. Each is converted as soon as it is there, while it is in
+    /// the cache.
+    pub(crate) fn batch(
+        &self,
+        piece: &Piece,
+        arrays: impl Iterator<Item = Result<ArrayRef, ReadError>>,
+    ) -> Result<Batch, ReadError> {
         let mut gaps = Gaps::new(piece.rows);
         let columns = arrays
-            .iter()
             .enumerate()
             .map(|(column, array)| {
+                let array = &array?;
                 if array.len() != piece.rows {
                     return Err(self.damaged("its columns differ in length"));
                 }

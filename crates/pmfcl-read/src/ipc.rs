@@ -237,8 +237,8 @@ impl Pass for IpcPass {
     fn decode(&self, mut piece: Piece) -> Result<Batch, ReadError> {
         let content = std::mem::replace(&mut piece.content, Box::new(()));
         let batch = content.downcast::<RecordBatch>().expect("a piece of this scan");
-        let arrays: Vec<_> = self.places.iter().map(|&c| batch.column(c).clone()).collect();
-        guarded(|| self.converter.batch(&piece, &arrays))
+        let arrays = self.places.iter().map(|&c| Ok(batch.column(c).clone()));
+        guarded(|| self.converter.batch(&piece, arrays))
             .map_err(|what| self.converter.damaged(what))?
     }
 }

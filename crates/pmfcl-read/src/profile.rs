@@ -5,7 +5,9 @@ use std::collections::HashMap;
 
 use crate::number::Reading;
 use crate::number::Rules;
-use crate::{Batch, Column, DateFormat, Form, Kind, Options, Place, ReadError, Source, Wanted};
+use crate::{
+    Batch, Column, DateFormat, Field, Form, Kind, Options, Place, ReadError, Source, Wanted,
+};
 
 /// Rows that are looked at.
 const ROWS: usize = 1000;
@@ -71,35 +73,48 @@ impl Source {
     /// Looks at the first rows of all columns. Rows that miss a value count where the file was opened with
     /// [`Missing::Keep`](crate::Missing::Keep). A pipe cannot be read afterwards. The result does not depend on `threads`.
     ///
+    /// Where columns are stored one by one, those that `look` turns down are not read, and their profile is that of no rows: the
+    /// first rows of a Parquet column cost a page of it.
+    ///
     /// # Errors
     /// When the first rows cannot be read.
-    pub fn profiles(&self, options: &Options, threads: usize) -> Result<Vec<Profile>, ReadError> {
+    pub fn profiles(
+        &self,
+        options: &Options,
+        threads: usize,
+        look: &dyn Fn(&Field) -> bool,
+    ) -> Result<Vec<Profile>, ReadError> {
         let rules = Rules::of(options);
-        let readable = |kind: &Kind| !matches!(kind, Kind::Block { .. } | Kind::Other(_));
+        let columnar = self.rows().is_some();
+        let readable = |field: &Field| {
+            !matches!(field.kind, Kind::Block { .. } | Kind::Other(_)) && (!columnar || look(field))
+        };
+        let read: Vec<bool> = self.fields().iter().map(readable).collect();
         let wanted: Vec<Wanted> = self
             .fields()
             .iter()
-            .filter(|field| readable(&field.kind))
-            .map(|field| Wanted::new(field.name.clone(), Form::Text))
+            .zip(&read)
+            .filter(|(_, read)| **read)
+            .map(|(field, _)| Wanted::new(field.name.clone(), Form::Text))
             .collect();
         let (rows, batches) = self.first_rows(&wanted, threads)?;
-        let empty = |field: &crate::Field| Profile {
+        let empty = |(field, read): (&Field, &bool)| Profile {
             name: field.name.clone(),
             kind: field.kind.clone(),
-            rows,
+            rows: if *read { rows } else { 0 },
             missing: 0,
             numbers: 0,
             levels: 0,
             examples: Vec::new(),
             range: None,
-            whole: true,
-            counting: true,
+            whole: *read && rows > 0,
+            counting: *read && rows > 0,
             words: Vec::new(),
             first_word: None,
             formats: Vec::new(),
         };
-        let mut profiles: Vec<Profile> = self.fields().iter().map(empty).collect();
-        let read = profiles.iter_mut().filter(|profile| readable(&profile.kind));
+        let mut profiles: Vec<Profile> = self.fields().iter().zip(&read).map(empty).collect();
+        let read = profiles.iter_mut().zip(&read).filter(|(_, read)| **read).map(|(p, _)| p);
         let columns = batches.iter().flat_map(|b| b.columns.iter().map(move |column| (b, column)));
         for (profile, (batch, column)) in read.zip(columns) {
             let Column::Texts(texts) = column else { continue };
@@ -157,8 +172,7 @@ impl Source {
         wanted: &[Wanted],
         threads: usize,
     ) -> Result<(usize, Vec<Batch>), ReadError> {
-        let columnar = self.rows().is_some();
-        let shares = if columnar { threads.clamp(1, wanted.len().max(1)) } else { 1 };
+        let shares = if self.rows().is_some() { threads.clamp(1, wanted.len().max(1)) } else { 1 };
         let first = |wanted: &[Wanted]| {
             let scan = self.scan(wanted)?;
             scan.next()?.map(|piece| scan.decode(piece)).transpose()

@@ -148,17 +148,13 @@ impl Pass for ParquetPass {
     }
 
     fn decode(&self, piece: Piece) -> Result<Batch, ReadError> {
-        let arrays = self
-            .columns
-            .iter()
-            .map(|column| {
-                let mut progress = column.lock().unwrap_or_else(PoisonError::into_inner);
-                guarded(|| progress.take(piece.index))
-                    .and_then(|array| array)
-                    .map_err(|what| self.converter.damaged(what))
-            })
-            .collect::<Result<Vec<_>, _>>()?;
-        self.converter.batch(&piece, &arrays)
+        let arrays = self.columns.iter().map(|column| {
+            let mut progress = column.lock().unwrap_or_else(PoisonError::into_inner);
+            guarded(|| progress.take(piece.index))
+                .and_then(|array| array)
+                .map_err(|what| self.converter.damaged(what))
+        });
+        self.converter.batch(&piece, arrays)
     }
 }
 

@@ -97,6 +97,29 @@ fn ipc_bytes(batch: &RecordBatch, stream: bool, compression: Option<CompressionT
     out
 }
 
+/// Threads share the columns, and what nobody asks for is not read.
+#[test]
+fn profiles_do_not_depend_on_threads_and_leave_out_what_is_turned_down() {
+    let options =
+        Options { missing: Missing::Keep, piece_rows: Some(1000), ..Options::default() };
+    let bytes = parquet_bytes(&table(), Compression::SNAPPY, 40);
+    let source = Source::from_bytes("a.parquet", bytes, &options).unwrap();
+    let all = source.profiles(&options, 1, &|_| true).unwrap();
+    assert_eq!(all.len(), source.fields().len());
+    for threads in [2, 3, 50] {
+        assert_eq!(source.profiles(&options, threads, &|_| true).unwrap(), all);
+    }
+    let some = source.profiles(&options, 2, &|field| field.kind != Kind::Number).unwrap();
+    for (profile, whole) in some.iter().zip(&all) {
+        if profile.kind == Kind::Number {
+            assert_eq!((profile.rows, profile.range, profile.counting), (0, None, false));
+            assert!(whole.range.is_some() && whole.rows > 0, "{}", whole.name);
+        } else {
+            assert_eq!(profile, whole);
+        }
+    }
+}
+
 fn batches(source: &Source, wanted: &[Wanted]) -> Result<Vec<Batch>, ReadError> {
     let scan = source.scan(wanted)?;
     let mut out = Vec::new();

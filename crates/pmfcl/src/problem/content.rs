@@ -1,14 +1,12 @@
 //! A hash of the rows of a task, to notice that the same rows come again.
 //!
-//! The hash of a row is a sum over its cells that are not zero, each multiplied with keys of the name of its column; the hash of a
+//! The hash of a row is a sum over its cells that are not zero, each multiplied with a key of the name of its column; the hash of a
 //! task is the sum over its rows, each mixed. So neither the order of rows and columns nor the way they were cut matters, categories
 //! that came later change nothing, parts add, and rows that are removed are subtracted. It notices repetition; against somebody who
 //! makes up rows to match it is no protection.
 //!
-//! A cell is hashed as in NH of UMAC (Black et al., CRYPTO 1999): the product of its two halves, each with a key added. That is one
-//! multiplication of 32 bits, which processors do several at a time, and two keys give 128 bits.
-
-use pulp::NullaryFnOnce;
+//! A row is hashed by the multilinear family (Carter and Wegman, 1979): the bits of every cell times a key of 64 bits, summed in 128
+//! bits. Rows that differ in any cell collide for at most one key in 2⁶³; that is one multiplication per cell.
 
 use crate::rows::{Targets, TaskRows};
 
@@ -21,15 +19,12 @@ pub struct Content([u64; 4]);
 #[derive(Debug, Clone)]
 #[doc(hidden)] // for ingest, python
 pub struct ContentKeys {
-    inputs: [Vec<u32>; 4],
+    inputs: Vec<u64>,
     targets: Vec<String>,
 }
 
 const LANES: [u64; 4] =
     [0x9e37_79b9_7f4a_7c15, 0xbf58_476d_1ce4_e5b9, 0x94d0_49bb_1331_11eb, 0xd6e8_feb8_6659_fd93];
-
-/// Rows that are hashed at a time: choosing the processor's instructions costs as much as a short row.
-const BLOCK: usize = 64;
 
 /// Both halves of the product, so that every bit of the factors reaches every bit of the result.
 #[inline]
@@ -45,61 +40,36 @@ fn name_hash(name: &str) -> u64 {
     })
 }
 
-/// The keys of a column.
-fn column_keys(name: &str) -> [u32; 4] {
-    let hash = name_hash(name);
-    let (a, b) = product(hash ^ LANES[2], LANES[0]);
-    let (c, d) = product(hash.rotate_left(32) ^ LANES[3], LANES[1]);
-    let (first, second) = (a ^ d.rotate_left(23), b ^ c.rotate_left(41));
-    [first as u32, (first >> 32) as u32, second as u32, (second >> 32) as u32]
+/// The key of a column: odd, so that no cell is lost.
+fn column_key(name: &str) -> u64 {
+    let (low, high) = product(name_hash(name) ^ LANES[2], LANES[0]);
+    (low ^ high.rotate_left(23)) | 1
 }
 
-/// The product of the halves of a cell, to each of which a key is added. Zero, of either sign, gives the product of the keys.
-#[inline(always)]
-#[allow(clippy::inline_always, reason = "only inlined does it take the processor's width")]
-fn cell(value: f64, low: u32, high: u32) -> u64 {
-    let bits = (value + 0.0).to_bits();
-    let halves = ((bits as u32).wrapping_add(low), ((bits >> 32) as u32).wrapping_add(high));
-    u64::from(halves.0) * u64::from(halves.1)
+/// A cell times its key. Zero, of either sign, gives 0.
+#[inline]
+fn cell(value: f64, key: u64) -> u128 {
+    u128::from((value + 0.0).to_bits()) * u128::from(key)
 }
 
-/// Rows, one after the other, with the keys of their columns.
-struct RowBlock<'a> {
-    cells: &'a [f64],
-    keys: [&'a [u32]; 4],
-    sums: &'a mut [[u64; 2]],
-}
-
-/// Both hashes of every row, with the products of all keys. Not a closure, which would be compiled for the oldest processor.
-impl NullaryFnOnce for RowBlock<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    #[allow(clippy::inline_always, reason = "as above")]
-    fn call(self) {
-        let width = self.keys[0].len();
-        for (row, sums) in self.sums.iter_mut().enumerate() {
-            let values = &self.cells[row * width..][..width];
-            let [a, b, c, d] = self.keys.map(|key| &key[..width]);
-            let (mut first, mut second) = (0_u64, 0_u64);
-            for (j, &value) in values.iter().enumerate() {
-                first = first.wrapping_add(cell(value, a[j], b[j]));
-                second = second.wrapping_add(cell(value, c[j], d[j]));
-            }
-            *sums = [first, second];
-        }
+/// The cells of a row times their keys, in two sums that do not wait for each other.
+fn row_hash(values: &[f64], keys: &[u64]) -> u128 {
+    let (mut even, mut odd) = (0_u128, 0_u128);
+    let (pairs, key_pairs) = (values.chunks_exact(2), keys[..values.len()].chunks_exact(2));
+    let last = pairs.remainder().iter().zip(key_pairs.remainder());
+    let last = last.fold(0, |_, (value, key)| cell(*value, *key));
+    for (value, key) in pairs.zip(key_pairs) {
+        even = even.wrapping_add(cell(value[0], key[0]));
+        odd = odd.wrapping_add(cell(value[1], key[1]));
     }
+    even.wrapping_add(odd).wrapping_add(last)
 }
 
 impl ContentKeys {
     /// The names under which cells are hashed: those of inputs (`age`, `colour=red`) and of targets.
     pub fn new(inputs: impl IntoIterator<Item = impl AsRef<str>>, targets: &[String]) -> Self {
-        let mut keys: [Vec<u32>; 4] = Default::default();
-        for name in inputs {
-            let column = column_keys(name.as_ref());
-            keys.iter_mut().zip(column).for_each(|(keys, key)| keys.push(key));
-        }
-        Self { inputs: keys, targets: targets.to_vec() }
+        let inputs = inputs.into_iter().map(|name| column_key(name.as_ref())).collect();
+        Self { inputs, targets: targets.to_vec() }
     }
 }
 
@@ -107,53 +77,37 @@ impl Content {
     /// Adds rows; there is a key for each of their inputs.
     pub fn add(&mut self, keys: &ContentKeys, rows: &TaskRows<'_>) {
         let target = |k: usize| keys.targets.get(k).map_or("", String::as_str);
-        let targets: Vec<[u32; 4]> = match &rows.y {
+        let targets: Vec<u64> = match &rows.y {
             Targets::Classes { names, .. } => {
-                names.iter().map(|class| column_keys(&format!("{}={class}", target(0)))).collect()
+                names.iter().map(|class| column_key(&format!("{}={class}", target(0)))).collect()
             }
-            Targets::Values(values) => {
-                (0..values.width()).map(|k| column_keys(target(k))).collect()
-            }
+            Targets::Values(values) => (0..values.width()).map(|k| column_key(target(k))).collect(),
         };
-        let weight = column_keys("sample weight");
-        let width = rows.x.width();
-        let inputs = [0, 1, 2, 3].map(|k| &keys.inputs[k][..width]);
-        // Cells that are zero count nothing, so what a row of zeros would give is taken off.
-        let mut zeros = [[0; 2]];
-        RowBlock { cells: &vec![0.0; width], keys: inputs, sums: &mut zeros }.call();
-        let [zeros] = zeros;
-        let (processor, mut copy) = (pulp::Arch::new(), Vec::new());
-        let mut found = [[0; 2]; BLOCK];
-        for start in (0..rows.x.len()).step_by(BLOCK) {
-            let end = rows.x.len().min(start + BLOCK);
-            let cells = if let Some(cells) = rows.x.as_f64(start, end) {
-                cells
+        let weight = column_key("sample weight");
+        let mut copy = Vec::new();
+        for i in 0..rows.x.len() {
+            let x = if let Some(x) = rows.x.as_f64(i, i + 1) {
+                x
             } else {
                 copy.clear();
-                rows.x.slice(start, end).append_to(&mut copy);
+                rows.x.slice(i, i + 1).append_to(&mut copy);
                 &copy
             };
-            let found = &mut found[..end - start];
-            processor.dispatch(RowBlock { cells, keys: inputs, sums: found });
-            for (i, found) in (start..end).zip(found) {
-                let mut sum = [0, 1].map(|k| found[k].wrapping_sub(zeros[k]));
-                let mut put = |[a, b, c, d]: [u32; 4], value: f64| {
-                    sum[0] = sum[0].wrapping_add(cell(value, a, b)).wrapping_sub(cell(0.0, a, b));
-                    sum[1] = sum[1].wrapping_add(cell(value, c, d)).wrapping_sub(cell(0.0, c, d));
-                };
-                match &rows.y {
-                    Targets::Values(values) => {
-                        targets.iter().enumerate().for_each(|(k, key)| put(*key, values.get(i, k)));
-                    }
-                    Targets::Classes { codes, .. } => put(targets[codes[i] as usize], 1.0),
+            let mut sum = row_hash(x, &keys.inputs);
+            let mut put = |key: u64, value: f64| sum = sum.wrapping_add(cell(value, key));
+            match &rows.y {
+                Targets::Values(values) => {
+                    targets.iter().enumerate().for_each(|(k, key)| put(*key, values.get(i, k)));
                 }
-                if let Some(weights) = rows.weights {
-                    put(weight, weights[i]);
-                }
-                for (lane, constant) in self.0.iter_mut().zip(LANES) {
-                    let (low, high) = product(sum[0] ^ constant, sum[1] ^ constant.rotate_left(29));
-                    *lane = lane.wrapping_add(low ^ high.rotate_left(31));
-                }
+                Targets::Classes { codes, .. } => put(targets[codes[i] as usize], 1.0),
+            }
+            if let Some(weights) = rows.weights {
+                put(weight, weights[i]);
+            }
+            let (low, high) = (sum as u64, (sum >> 64) as u64);
+            for (lane, constant) in self.0.iter_mut().zip(LANES) {
+                let (low, high) = product(low ^ constant, high ^ constant.rotate_left(29));
+                *lane = lane.wrapping_add(low ^ high.rotate_left(31));
             }
         }
     }
