@@ -143,7 +143,8 @@ fn by_reflections(m: usize, p: usize, source: &impl Source, rows: Range<usize>) 
         scale = scales.factors();
     }
     let mut seen = Triangle::empty(m, p);
-    let mut cells = vec![0.0; (deep.min(rows.len()) + m.min(rows.len())) * width];
+    let kept = if rows.len() > deep { m } else { 0 };
+    let mut cells = vec![0.0; (deep.min(rows.len()) + kept) * width];
     for start in rows.clone().step_by(deep) {
         let above = deep.min(rows.end - start);
         let tall = above + seen.rows;
@@ -178,7 +179,8 @@ fn by_reflections(m: usize, p: usize, source: &impl Source, rows: Range<usize>) 
         let below = seen.rows;
         let staircase = Staircase { cells: matrix, rows: tall, columns: width };
         staircase.reduce(m, |j| above + below.min(j + 1));
-        seen = collect(m, p, matrix, tall, &seen.residual);
+        let left = leftovers(matrix, tall, m, &seen.residual);
+        seen = collect(m, p, matrix, tall, left);
     }
     unscale(seen, &scale)
 }
@@ -260,7 +262,15 @@ pub(crate) fn stack(a: impl Stairs, b: impl Stairs) -> Triangle {
     drop((a, b));
     let staircase = Staircase { cells: &mut cells, rows: tall, columns: width };
     staircase.reduce(m, |j| first.min(j + 1) + second.min(j + 1));
-    let mut sum = unscale(collect(m, p, &cells, tall, &vec![0.0; p]), &scale);
+    let rows = tall.min(m);
+    let left = leftovers(&cells, tall, m, &vec![0.0; p]);
+    // What is below the triangle is given back before the triangle is copied.
+    for j in 0..width {
+        cells.copy_within(j * tall..j * tall + rows, j * rows);
+    }
+    cells.truncate(rows * width);
+    cells.shrink_to_fit();
+    let mut sum = unscale(collect(m, p, &cells, rows, left), &scale);
     for (r, before) in sum.residual.iter_mut().zip(&residual) {
         *r += before;
     }
@@ -298,8 +308,14 @@ fn turn(
     }
 }
 
+/// `residual` and the squares of what a reduced matrix has of each target below the triangle.
+fn leftovers(matrix: &[f64], tall: usize, m: usize, residual: &[f64]) -> Vec<f64> {
+    let rest = matrix.chunks_exact(tall).skip(m).zip(residual);
+    rest.map(|(y, before)| before + y[tall.min(m)..].iter().map(|y| y * y).sum::<f64>()).collect()
+}
+
 /// Reads the triangle off a reduced matrix, and turns its diagonal non-negative.
-fn collect(m: usize, p: usize, matrix: &[f64], tall: usize, residual: &[f64]) -> Triangle {
+fn collect(m: usize, p: usize, matrix: &[f64], tall: usize, residual: Vec<f64>) -> Triangle {
     let (rows, width) = (tall.min(m), m + p);
     let mut cells = vec![0.0; rows * width];
     let tiles = cells.chunks_mut(TURNED * width).enumerate().collect();
@@ -318,9 +334,6 @@ fn collect(m: usize, p: usize, matrix: &[f64], tall: usize, residual: &[f64]) ->
             }
         }
     });
-    let rest = matrix.chunks_exact(tall).skip(m).zip(residual);
-    let residual =
-        rest.map(|(y, before)| before + y[rows..].iter().map(|y| y * y).sum::<f64>()).collect();
     Triangle { m, p, rows, cells, residual }
 }
 

@@ -139,9 +139,13 @@ impl<const FROM: usize> Six<'_, FROM> {
                 }
             }
         }
-        for (out, sums) in registers_mut::<S, V>(self.out).iter_mut().zip(&sums) {
-            for v in 0..V {
-                out[v] = simd.add_f64s(out[v], sums[v]);
+        let out = registers_mut::<S, V>(self.out);
+        // Numbers known to the compiler: sums that are looked up would have to be in memory.
+        for i in 0..SIX {
+            if i < out.len() {
+                for v in 0..V {
+                    out[i][v] = simd.add_f64s(out[i][v], sums[i][v]);
+                }
             }
         }
     }

@@ -604,9 +604,9 @@ impl<F: Fn()> Drop for OnPanic<F> {
     }
 }
 
-/// Most arrays of `m × (m + p)` numbers that are alive at once, while two triangles are joined: both, the rows of both side by
-/// side, which are two, and half an array for each of the summaries.
-const ARRAYS: u128 = 5;
+/// Most arrays of `m × (m + p)` numbers that are alive at once, while two triangles are joined: the rows of both side by side, which
+/// are two, and half an array for each of the summaries; then the triangle of both, twice, and the summaries.
+const ARRAYS: u128 = 3;
 
 /// A design that needs fewer bytes is not looked at.
 const PLENTY: u128 = 1 << 28;
