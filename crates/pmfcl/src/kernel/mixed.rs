@@ -329,10 +329,7 @@ impl<const N: usize, const FROM: usize> WithSimd for Outer<'_, N, FROM> {
             }
         }
         let out = pulp::as_arrays_mut::<N, S::f32s>(S::as_mut_simd_f32s(self.out).0).0;
-        let out = &mut out[..WIDE];
-        for i in 0..WIDE {
-            out[i] = sums[i];
-        }
+        out[..WIDE].copy_from_slice(&sums);
     }
 }
 
@@ -377,9 +374,6 @@ impl<const FROM: usize> Six<'_, FROM> {
             }
         }
         let out = pulp::as_arrays_mut::<V, S::f32s>(S::as_mut_simd_f32s(self.out).0).0;
-        let out = &mut out[..SIX];
-        for i in 0..SIX {
-            out[i] = sums[i];
-        }
+        out[..SIX].copy_from_slice(&sums);
     }
 }
