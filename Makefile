@@ -187,7 +187,7 @@ $(VENV)/engines: $(VENV)/bin/python tests/engines/requirements.txt
 
 # Peers that benchmarks compare with.
 $(VENV)/peers: $(VENV)/bin/python
-	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check numpy scipy scikit-learn pyarrow polars && touch $@
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check numpy scipy threadpoolctl scikit-learn pyarrow polars && touch $@
 
 clean:
 	rm -rf target $(VENV) pmfcl-demo

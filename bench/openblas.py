@@ -1,12 +1,14 @@
-"""OpenBLAS as a peer for kernel benchmarks: one request per line, best seconds per reply.
+"""OpenBLAS as a peer for kernel benchmarks: one request per line, one reply per line.
 
-    dgemm SIZE REPS      C = A B, square
+    info                     the instruction set of the library's kernels
+    threads COUNT            threads from now on
+    dgemm SIZE REPS          C = A B, square
     dsyrk ROWS WIDTH REPS    X'X, one half
     dgeqrf ROWS WIDTH REPS   R of X, blocked Householder
-    dtpqrt ROWS WIDTH REPS   R of [R; X], chunk by chunk, blocked Householder
+    dtpqrt ROWS WIDTH REPS   R of [R; X], chunk by chunk, blocked Householder with its best block
 
-Times are those on a processor, so that other programs disturb little. Inputs are kept between requests of the same shape, so that only the kernel is timed.
-Set OPENBLAS_NUM_THREADS before the start.
+A kernel is answered by its best seconds and the processors it kept busy. With one thread, seconds are those on a processor, so that other
+programs disturb little; with more, those that went by. Inputs are kept between requests of the same shape, so that only the kernel is timed.
 """
 
 import sys
@@ -14,9 +16,11 @@ import time
 
 import numpy as np
 from scipy.linalg import blas, lapack
+from threadpoolctl import threadpool_info, threadpool_limits
 
 CHUNK = 4096
 held = {}
+clock = time.thread_time
 
 
 def rows(n, m):
@@ -26,14 +30,21 @@ def rows(n, m):
     return held["x"]
 
 
+def timed(run):
+    begin, processor, wall = clock(), time.process_time(), time.perf_counter()
+    run()
+    seconds = clock() - begin
+    return seconds, (time.process_time() - processor) / (time.perf_counter() - wall)
+
+
 def dgemm(size):
     a = np.asfortranarray(rows(size, size))
-    return lambda: blas.dgemm(1.0, a, a)
+    return lambda: timed(lambda: blas.dgemm(1.0, a, a))
 
 
 def dsyrk(n, m):
     x = rows(n, m)
-    return lambda: blas.dsyrk(1.0, x.T)
+    return lambda: timed(lambda: blas.dsyrk(1.0, x.T))
 
 
 def dgeqrf(n, m):
@@ -43,9 +54,7 @@ def dgeqrf(n, m):
 
     def run():
         work[...] = x
-        begin = time.thread_time()
-        lapack.dgeqrf(work, lwork=lwork, overwrite_a=1)
-        return time.thread_time() - begin
+        return timed(lambda: lapack.dgeqrf(work, lwork=lwork, overwrite_a=1))
 
     return run
 
@@ -53,33 +62,38 @@ def dgeqrf(n, m):
 def dtpqrt(n, m):
     x = rows(n, m)
     chunks = [np.asfortranarray(x[i : i + CHUNK]) for i in range(0, n, CHUNK)]
-    block = min(32, m)
 
-    def run():
+    def with_block(block):
         copies = [chunk.copy(order="F") for chunk in chunks]
-        r = np.zeros((m, m), order="F")
-        begin = time.thread_time()
-        for chunk in copies:
-            r, _, _, _ = lapack.dtpqrt(0, block, r, chunk, overwrite_a=1, overwrite_b=1)
-        return time.thread_time() - begin
 
-    return run
+        def run():
+            r = np.zeros((m, m), order="F")
+            for chunk in copies:
+                r, _, _, _ = lapack.dtpqrt(0, block, r, chunk, overwrite_a=1, overwrite_b=1)
 
+        return timed(run)
 
-def best(run, reps):
-    run()
-    times = []
-    for _ in range(reps):
-        begin = time.thread_time()
-        inner = run()
-        outer = time.thread_time() - begin
-        times.append(inner if isinstance(inner, float) else outer)
-    return min(times)
+    return lambda: min(with_block(block) for block in sorted({min(block, m) for block in (16, 32, 64)}))
 
 
 KERNELS = {"dgemm": dgemm, "dsyrk": dsyrk, "dgeqrf": dgeqrf, "dtpqrt": dtpqrt}
 
+
+def answer(name, numbers):
+    global clock
+    if name == "info":
+        return ", ".join(sorted({library.get("architecture", "unknown") for library in threadpool_info()}))
+    if name == "threads":
+        threadpool_limits(numbers[0])
+        clock = time.thread_time if numbers[0] == 1 else time.perf_counter
+        return str(max(library["num_threads"] for library in threadpool_info()))
+    *shape, reps = numbers
+    run = KERNELS[name](*shape)
+    run()
+    seconds, processors = min(run() for _ in range(reps))
+    return f"{seconds:.9f} {processors:.2f}"
+
+
 for line in sys.stdin:
     name, *numbers = line.split()
-    *shape, reps = map(int, numbers)
-    print(f"{best(KERNELS[name](*shape), reps):.9f}", flush=True)
+    print(answer(name, [int(number) for number in numbers]), flush=True)

@@ -1,8 +1,9 @@
-//! Our accumulators against OpenBLAS and LAPACK, measured in turns in one run, on one thread.
+//! Our accumulators against OpenBLAS and LAPACK, measured in turns in one run, on one thread and on two.
 //!
 //! What is timed is the public [`Summarizer`], from the caller's rows to the finished summary. Flops are
 //! counted as `n m²` for sums and `2 n m²` for a triangle, whatever a method really does, and set against the best
-//! matrix product of this machine. Seconds are those on a processor, so that other programs disturb little.
+//! matrix product of this machine on one thread. With one thread, seconds are those on a processor, so that other programs disturb
+//! little; with two, those that went by.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdout, Command, Stdio};
@@ -10,14 +11,23 @@ use std::time::Instant;
 
 use faer::linalg::matmul::matmul;
 use faer::{Accum, Mat, Par};
-use pmfcl::{Accumulator, Design, Error, Rows, Summarizer, Summary, Theta};
+use pmfcl::{Accumulator, Design, Error, Rows, Summarizer, Summary, Theta, instruction_set};
 use pmfcl_oracle::Draw;
 
 use pmfcl_terminal::Table;
 
 const PEER: &str = include_str!("../../../bench/openblas.py");
-const SHAPES: [(usize, usize); 5] =
-    [(200_000, 32), (200_000, 128), (50_000, 256), (50_000, 512), (20_000, 1024)];
+
+/// Widths measured unless others are asked for.
+pub const WIDTHS: [usize; 7] = [16, 32, 64, 128, 256, 512, 1024];
+
+/// Numbers of rows such that a case lasts some tenths of a second and sums are not those of few rows, which would be factored.
+fn rows_for(m: usize) -> usize {
+    (10_000_000_000 / (m * m)).clamp(3 * m, 200_000)
+}
+
+/// More processors than threads by this much are worth a warning.
+const MORE: f64 = 0.3;
 
 /// What went wrong with a benchmark.
 #[derive(Debug)]
@@ -50,87 +60,136 @@ impl From<Error> for Trouble {
     }
 }
 
-/// Sums, then triangles of well-conditioned, correlated and stiff rows.
+/// Sums, then triangles of independent and of correlated columns.
 ///
 /// # Errors
 /// When Python with NumPy and SciPy is not there, or the library refuses the rows.
-pub fn run(turns: usize) -> Result<Vec<Table>, Trouble> {
+pub fn run(widths: &[usize], turns: usize) -> Result<Vec<Table>, Trouble> {
     let mut peer = Peer::start()?;
-    let mut product = [f64::INFINITY; 2];
-    for _ in 0..turns {
-        product[0] = product[0].min(peer.ask("dgemm 2048 2")?);
-        product[1] = product[1].min(product_by_faer());
+    let sets = format!(
+        "Instructions: pmfcl {}, OpenBLAS {}, faer the best of the processor.",
+        instruction_set(),
+        peer.ask("info")?
+    );
+    let mut tables = Vec::new();
+    let mut one = Vec::new();
+    let mut top = 0.0;
+    for threads in [1, 2] {
+        let granted = peer.ask(&format!("threads {threads}"))?;
+        let mut bench = Measurement { peer: &mut peer, threads, turns, busiest: 0.0 };
+        if threads == 1 {
+            let [blas, faer] = bench.products()?;
+            top = blas.max(faer);
+            one.push(sets.clone());
+            one.push(format!(
+                "Best matrix product of size 2048 on one thread: OpenBLAS {blas:.1}, faer {faer:.1} GF/s."
+            ));
+        }
+        let mut some = vec![bench.sums(widths, top)?];
+        for (what, common) in
+            [("independent columns", 0.0), ("correlated columns, condition about 1e3", 100.0)]
+        {
+            some.push(bench.triangles(widths, top, what, common)?);
+        }
+        if bench.busiest > threads as f64 + MORE {
+            some[0].note(format!(
+                "WARNING: OpenBLAS kept {:.1} processors busy where {threads} were asked for ({granted} threads): these ratios are too low.",
+                bench.busiest
+            ));
+        }
+        tables.extend(some);
     }
-    let [blas, faer] = product.map(|s| 2.0 * 2048f64.powi(3) / s / 1e9);
-    let top = blas.max(faer);
-    let mut tables = vec![sums(&mut peer, turns, top)?];
-    tables[0].note(format!(
-        "Best matrix product of size 2048: OpenBLAS {blas:.1}, faer {faer:.1} GF/s. One thread."
-    ));
-    for (what, common) in
-        [("independent columns", 0.0), ("correlated columns, condition about 1e3", 100.0)]
-    {
-        tables.push(triangles(&mut peer, turns, top, what, common)?);
-    }
+    one.into_iter().for_each(|note| tables[0].note(note));
     Ok(tables)
 }
 
-fn sums(peer: &mut Peer, turns: usize, top: f64) -> Result<Table, Trouble> {
-    let mut table = Table::new(
-        "Gram accumulator, GF/s (n·m² counted)",
-        &["n × m", "pmfcl", "OpenBLAS dsyrk", "ratio", "of best product"],
-    );
-    for (n, m) in SHAPES {
-        let rows = Sample::new(n, m, 0.0);
-        rows.check(&rows.summarize(Accumulator::Gram)?)?;
-        let (mut ours, mut theirs) = (f64::INFINITY, f64::INFINITY);
-        for _ in 0..turns {
-            ours = ours.min(best(2, || drop(rows.summarize(Accumulator::Gram))));
-            theirs = theirs.min(peer.ask(&format!("dsyrk {n} {m} 3"))?);
-        }
-        let [ours, theirs] = [ours, theirs].map(|s| (n * m * m) as f64 / s / 1e9);
-        table.row([
-            format!("{n} × {m}"),
-            format!("{ours:.1}"),
-            format!("{theirs:.1}"),
-            format!("{:.2}", ours / theirs),
-            format!("{:.0} %", 100.0 * ours / top),
-        ]);
-    }
-    Ok(table)
+/// Both sides on so many threads.
+struct Measurement<'a> {
+    peer: &'a mut Peer,
+    threads: usize,
+    turns: usize,
+    /// Most processors that the peer kept busy.
+    busiest: f64,
 }
 
-fn triangles(
-    peer: &mut Peer,
-    turns: usize,
-    top: f64,
-    what: &str,
-    common: f64,
-) -> Result<Table, Trouble> {
-    let mut table = Table::new(
-        &format!("QR accumulator, GF/s (2·n·m² counted), {what}"),
-        &["n × m", "pmfcl", "LAPACK dgeqrf", "dtpqrt", "ratio", "of best product"],
-    );
-    for (n, m) in SHAPES {
-        let rows = Sample::new(n, m, common);
-        rows.check(&rows.summarize(Accumulator::Qr)?)?;
-        let mut times = [f64::INFINITY; 3];
-        for _ in 0..turns {
-            times[0] = times[0].min(best(2, || drop(rows.summarize(Accumulator::Qr))));
-            times[1] = times[1].min(peer.ask(&format!("dgeqrf {n} {m} 1"))?);
-            times[2] = times[2].min(peer.ask(&format!("dtpqrt {n} {m} 1"))?);
-        }
-        let [ours, qr, tp] = times.map(|s| (2 * n * m * m) as f64 / s / 1e9);
-        table.row([
-            format!("{n} × {m}"),
-            format!("{ours:.1}"),
-            format!("{qr:.1}"),
-            format!("{tp:.1}"),
-            format!("{:.2}", ours / qr.max(tp)),
-            format!("{:.0} %", 100.0 * ours / top),
-        ]);
+impl Measurement<'_> {
+    fn ask(&mut self, request: &str) -> Result<f64, Trouble> {
+        let (seconds, processors) = self.peer.time(request)?;
+        self.busiest = self.busiest.max(processors);
+        Ok(seconds)
     }
-    Ok(table)
+
+    /// Best matrix products of OpenBLAS and of faer.
+    fn products(&mut self) -> Result<[f64; 2], Trouble> {
+        let mut product = [f64::INFINITY; 2];
+        for _ in 0..self.turns {
+            product[0] = product[0].min(self.ask("dgemm 2048 2")?);
+            product[1] = product[1].min(product_by_faer());
+        }
+        Ok(product.map(|s| 2.0 * 2048f64.powi(3) / s / 1e9))
+    }
+
+    fn sums(&mut self, widths: &[usize], top: f64) -> Result<Table, Trouble> {
+        let mut table = Table::new(
+            &format!("Gram accumulator, {} thread(s), GF/s (n·m² counted)", self.threads),
+            &["n × m", "pmfcl", "OpenBLAS dsyrk", "ratio", "of best product"],
+        );
+        for &m in widths {
+            let n = rows_for(m);
+            let rows = Sample::new(n, m, 0.0);
+            rows.check(&rows.summarize(Accumulator::Gram, self.threads)?)?;
+            let (mut ours, mut theirs) = (f64::INFINITY, f64::INFINITY);
+            for _ in 0..self.turns {
+                let run = || drop(rows.summarize(Accumulator::Gram, self.threads));
+                ours = ours.min(best(2, self.threads, run));
+                theirs = theirs.min(self.ask(&format!("dsyrk {n} {m} 3"))?);
+            }
+            let [ours, theirs] = [ours, theirs].map(|s| (n * m * m) as f64 / s / 1e9);
+            table.row([
+                format!("{n} × {m}"),
+                format!("{ours:.1}"),
+                format!("{theirs:.1}"),
+                format!("{:.2}", ours / theirs),
+                format!("{:.0} %", 100.0 * ours / top),
+            ]);
+        }
+        Ok(table)
+    }
+
+    fn triangles(
+        &mut self,
+        widths: &[usize],
+        top: f64,
+        what: &str,
+        common: f64,
+    ) -> Result<Table, Trouble> {
+        let mut table = Table::new(
+            &format!("QR accumulator, {} thread(s), GF/s (2·n·m² counted), {what}", self.threads),
+            &["n × m", "pmfcl", "LAPACK dgeqrf", "dtpqrt", "ratio", "of best product"],
+        );
+        for &m in widths {
+            let n = rows_for(m);
+            let rows = Sample::new(n, m, common);
+            rows.check(&rows.summarize(Accumulator::Qr, self.threads)?)?;
+            let mut times = [f64::INFINITY; 3];
+            for _ in 0..self.turns {
+                let run = || drop(rows.summarize(Accumulator::Qr, self.threads));
+                times[0] = times[0].min(best(2, self.threads, run));
+                times[1] = times[1].min(self.ask(&format!("dgeqrf {n} {m} 1"))?);
+                times[2] = times[2].min(self.ask(&format!("dtpqrt {n} {m} 1"))?);
+            }
+            let [ours, qr, tp] = times.map(|s| (2 * n * m * m) as f64 / s / 1e9);
+            table.row([
+                format!("{n} × {m}"),
+                format!("{ours:.1}"),
+                format!("{qr:.1}"),
+                format!("{tp:.1}"),
+                format!("{:.2}", ours / qr.max(tp)),
+                format!("{:.0} %", 100.0 * ours / top),
+            ]);
+        }
+        Ok(table)
+    }
 }
 
 /// Rows to time with.
@@ -153,9 +212,9 @@ impl Sample {
         Self { x, y, m }
     }
 
-    fn summarize(&self, accumulator: Accumulator) -> Result<Summary, Error> {
+    fn summarize(&self, accumulator: Accumulator, threads: usize) -> Result<Summary, Error> {
         let design = Design::linear(self.m, false)?;
-        let mut summarizer = Summarizer::new(design, 1, accumulator)?;
+        let mut summarizer = Summarizer::new(design, 1, accumulator)?.threads(threads);
         summarizer.add(Rows::new(&self.x, self.m)?, Rows::new(&self.y, 1)?, None)?;
         summarizer.finish()
     }
@@ -180,17 +239,18 @@ fn product_by_faer() -> f64 {
     let mut draw = Draw::new(7);
     let a = Mat::from_fn(2048, 2048, |_, _| draw.uniform());
     let mut c = Mat::zeros(2048, 2048);
-    best(2, || matmul(c.as_mut(), Accum::Replace, a.as_ref(), a.as_ref(), 1.0, Par::Seq))
+    best(2, 1, || matmul(c.as_mut(), Accum::Replace, a.as_ref(), a.as_ref(), 1.0, Par::Seq))
 }
 
 /// Best seconds of `reps` measurements, each repeated to last a quarter of a second: the clock of
-/// [`on_processor`] advances a few hundred times a second.
-fn best(reps: usize, mut run: impl FnMut()) -> f64 {
+/// [`on_processor`] advances a few hundred times a second. With several threads, seconds that went by.
+fn best(reps: usize, threads: usize, mut run: impl FnMut()) -> f64 {
     let start = Instant::now();
+    let clock = || if threads == 1 { on_processor(start) } else { start.elapsed().as_secs_f64() };
     let mut measure = |times: usize| {
-        let begin = on_processor(start);
+        let begin = clock();
         (0..times).for_each(|_| run());
-        (on_processor(start) - begin) / times as f64
+        (clock() - begin) / times as f64
     };
     let once = measure(1).max(1e-4);
     let times = (0.25 / once).ceil() as usize;
@@ -215,7 +275,6 @@ impl Peer {
         let trouble = |e: std::io::Error| Trouble::Peer(e.to_string());
         let mut child = Command::new("python3")
             .args(["-c", PEER])
-            .env("OPENBLAS_NUM_THREADS", "1")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -224,16 +283,25 @@ impl Peer {
         Ok(Self { child, out: BufReader::new(out) })
     }
 
-    fn ask(&mut self, request: &str) -> Result<f64, Trouble> {
+    /// The answer to a request.
+    fn ask(&mut self, request: &str) -> Result<String, Trouble> {
         let trouble = |e: std::io::Error| Trouble::Peer(e.to_string());
         let input = self.child.stdin.as_mut();
         let input = input.ok_or_else(|| Trouble::Peer("no input".to_owned()))?;
         writeln!(input, "{request}").map_err(trouble)?;
         let mut line = String::new();
         self.out.read_line(&mut line).map_err(trouble)?;
-        line.trim()
-            .parse()
-            .map_err(|_| Trouble::Peer(format!("`{request}` was answered by `{line}`")))
+        Ok(line.trim().to_owned())
+    }
+
+    /// The seconds of a kernel and the processors it kept busy.
+    fn time(&mut self, request: &str) -> Result<(f64, f64), Trouble> {
+        let line = self.ask(request)?;
+        let parsed = line.split_once(' ').map(|(a, b)| (a.parse(), b.parse()));
+        match parsed {
+            Some((Ok(seconds), Ok(processors))) => Ok((seconds, processors)),
+            _ => Err(Trouble::Peer(format!("`{request}` was answered by `{line}`"))),
+        }
     }
 }
 

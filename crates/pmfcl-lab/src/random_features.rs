@@ -8,7 +8,10 @@ use std::process::Command;
 use std::time::Instant;
 
 use pmfcl::basis::{Finish, Parts};
-use pmfcl::{Accumulator, Basis, Error, Learner, Problem, Ridge, Rows, Settings, TaskRows};
+use pmfcl::{
+    Accumulator, Basis, Error, Learner, MemoryKind, Problem, Ridge, Rows, Settings, TaskRows,
+    instruction_set,
+};
 use pmfcl_oracle::Draw;
 use pmfcl_terminal::Table;
 
@@ -95,6 +98,8 @@ pub fn one(case: Case) -> Result<String, Trouble> {
         basis: basis(case.width)?,
         ridge: Ridge::Fixed(RIDGE),
         accumulator: case.accumulator,
+        // NumPy keeps sums of all tasks and nothing of a single one.
+        memory: MemoryKind::Compact,
         ..Settings::default()
     };
     let mut learner = Learner::new(Problem::squared(), settings)?;
@@ -184,7 +189,8 @@ pub fn run(widths: &[usize], turns: usize, program: &Path) -> Result<Vec<Table>,
             }
         }
     }
-    table.note("Medians, taken in turns. Seconds from rows in memory to the last model; all sides use all processors.");
+    table.note("Medians, taken in turns. Seconds from rows in memory to the last model; all sides use all processors; compact memory.");
+    table.note(format!("Instructions of pmfcl's kernels: {}.", instruction_set()));
     table.note("Few rows are factored whatever the accumulator: with no more than twice as many rows per task as features, qr and gram are the same.");
     Ok(vec![table])
 }

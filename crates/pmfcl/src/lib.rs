@@ -64,6 +64,8 @@ mod theta;
 
 pub use basis::{Basis, Design, Map, Parts};
 pub use error::{Error, Result};
+#[doc(hidden)] // for lab
+pub use kernel::instruction_set;
 pub use labels::{Classes, Label, Labels};
 pub use learner::{Learner, TaskReport};
 pub use problem::{ClassList, Problem, TaskSummary};

@@ -139,8 +139,11 @@ fn small(m: usize, width: usize, cells: &mut [f64]) -> Option<()> {
     Some(())
 }
 
-/// Rows factored together, and rows that one thread updates at once.
-pub(crate) const STEP: usize = 128;
+/// Rows factored together, and rows that one thread updates at once; twice as many where the rows below do not stay in cache, so that
+/// they pass through the processor half as often.
+fn step(m: usize) -> usize {
+    if m > 2048 { 256 } else { 128 }
+}
 
 fn large(m: usize, p: usize, cells: &mut [f64]) -> Option<()> {
     blocked(m, p, cells, &mut Definite)?;
@@ -200,9 +203,9 @@ impl Steps for Definite {
 /// After a block is factored, its rows are solved for the columns on the right and subtracted from all rows below it, in tiles
 /// that threads share. `None` where a block cannot be factored. Cost: `m³/3 + m² p` flops.
 pub(crate) fn blocked(m: usize, p: usize, cells: &mut [f64], steps: &mut impl Steps) -> Option<()> {
-    let width = m + p;
-    for from in (0..m).step_by(STEP) {
-        let to = m.min(from + STEP);
+    let (width, step) = (m + p, step(m));
+    for from in (0..m).step_by(step) {
+        let to = m.min(from + step);
         let last = to == m;
         steps.factor(&mut cells[..to * width], from..to, if last { width } else { to })?;
         if last {
@@ -230,7 +233,7 @@ pub(crate) fn blocked(m: usize, p: usize, cells: &mut [f64], steps: &mut impl St
             }
         }
         let panel = MatRef::from_column_major_slice(&*rows, width, to - from);
-        let tiles = below.chunks_mut(STEP * width).zip((to..m).step_by(STEP)).collect();
+        let tiles = below.chunks_mut(step * width).zip((to..m).step_by(step)).collect();
         each(tiles, |(tile, first): (&mut [f64], usize)| {
             let count = tile.len() / width;
             let tile = MatMut::from_column_major_slice_mut(tile, width, count);

@@ -18,8 +18,8 @@ use std::ops::Range;
 use super::cholesky::{compose, decompose};
 use super::householder::Staircase;
 use super::solve::Whitener;
-use super::strip::Strip;
-use super::{Gram, Source, Triangle};
+use super::strip::fill;
+use super::{Gram, Source, Triangle, parallel};
 
 /// One round of sums loses a factor of the condition number in accuracy: one digit is granted.
 const WELL: f64 = 10.0;
@@ -36,6 +36,9 @@ const TINY: f64 = 1e-280;
 /// Numbers of rows that are filled at once, and rows that are turned into columns at once.
 const FILLED: usize = 1 << 19;
 const TURNED: usize = 16;
+
+/// Columns that one thread fills at once.
+const COLUMNS: usize = 256;
 
 /// An accurate triangle of the given rows.
 ///
@@ -70,12 +73,9 @@ fn by_sums(m: usize, p: usize, source: &impl Source, rows: Range<usize>) -> Opti
             row[i] = 1.0; // a feature that is always zero stays zero
         }
     }
-    let mut whitener = Whitener::new(m, p, &cells);
+    let whitener = Whitener::new(m, p, &cells);
     let mut whitened = Gram::new(m, p);
-    Strip::new(m, p).each(source, rows, |strip| {
-        whitener.apply(strip);
-        whitened.absorb(strip);
-    });
+    whitened.add_prepared(source, rows, |strip| whitener.apply(strip));
     if distance_from_identity(&whitened).total_cmp(&0.5).is_gt() {
         return None;
     }
@@ -137,20 +137,21 @@ fn by_reflections(m: usize, p: usize, source: &impl Source, rows: Range<usize>) 
         let mut scales = Scales::none(width);
         for from in rows.clone().step_by(chunk) {
             let take = chunk.min(rows.end - from);
-            source.fill(from, &mut filled[..take * width]);
+            fill(source, from, width, &mut filled[..take * width]);
             scales.see(&filled[..take * width]);
         }
         scale = scales.factors();
     }
     let mut seen = Triangle::empty(m, p);
-    let mut cells = vec![0.0; (deep.min(rows.len()) + m.min(rows.len())) * width];
+    let kept = if rows.len() > deep { m } else { 0 };
+    let mut cells = vec![0.0; (deep.min(rows.len()) + kept) * width];
     for start in rows.clone().step_by(deep) {
         let above = deep.min(rows.end - start);
         let tall = above + seen.rows;
         let matrix = &mut cells[..tall * width];
         for from in (0..above).step_by(chunk) {
             let take = chunk.min(above - from);
-            source.fill(start + from, &mut filled[..take * width]);
+            fill(source, start + from, width, &mut filled[..take * width]);
             for (turn, rows) in filled[..take * width].chunks(TURNED * width).enumerate() {
                 let (from, take) = (from + turn * TURNED, rows.len() / width);
                 for (j, column) in matrix.chunks_exact_mut(tall).enumerate() {
@@ -178,75 +179,161 @@ fn by_reflections(m: usize, p: usize, source: &impl Source, rows: Range<usize>) 
         let below = seen.rows;
         let staircase = Staircase { cells: matrix, rows: tall, columns: width };
         staircase.reduce(m, |j| above + below.min(j + 1));
-        seen = collect(m, p, matrix, tall, &seen.residual);
+        let left = leftovers(matrix, tall, m, &seen.residual);
+        seen = collect(m, p, matrix, tall, left);
     }
     unscale(seen, &scale)
+}
+
+/// Rows `[R | Z]` of which row `i` has nothing before column `i`.
+pub(crate) trait Stairs: Sync {
+    /// Features and targets.
+    fn shape(&self) -> (usize, usize);
+
+    /// How many rows there are.
+    fn rows(&self) -> usize;
+
+    /// Row `i`: a column before which, and entries after which, its features are zero, and its targets.
+    fn row(&self, i: usize) -> (usize, &[f64], &[f64]);
+
+    /// What all entries are to be multiplied by.
+    fn factor(&self) -> f64 {
+        1.0
+    }
+
+    /// What the rows leave of each target.
+    fn residual(&self) -> &[f64];
+
+    /// All rows, as they are to be.
+    fn into_triangle(self) -> Triangle;
+}
+
+impl Stairs for Triangle {
+    fn shape(&self) -> (usize, usize) {
+        (self.m, self.p)
+    }
+
+    fn rows(&self) -> usize {
+        self.rows
+    }
+
+    fn row(&self, i: usize) -> (usize, &[f64], &[f64]) {
+        let width = self.m + self.p;
+        let (r, z) = self.cells[i * width + i..(i + 1) * width].split_at(self.m - i);
+        (i, r, z)
+    }
+
+    fn residual(&self) -> &[f64] {
+        &self.residual
+    }
+
+    fn into_triangle(self) -> Triangle {
+        self
+    }
 }
 
 /// The triangle of the rows of `a` and of `b` together.
 ///
 /// Rows alternate, so that below the stairs nothing is computed. Both are taken: of wide ones, no more should be alive than are needed.
 /// Cost: `2m³/3 + 2m²p` flops.
-pub(crate) fn stack(a: Triangle, b: Triangle) -> Triangle {
-    let (m, p, width) = (a.m, a.p, a.m + a.p);
-    debug_assert_eq!((m, p), (b.m, b.p));
-    if a.rows == 0 || b.rows == 0 {
-        let (mut sum, other) = if a.rows == 0 { (b, a) } else { (a, b) };
-        for (r, o) in sum.residual.iter_mut().zip(&other.residual) {
-            *r += o;
-        }
-        return sum;
+pub(crate) fn stack(a: impl Stairs, b: impl Stairs) -> Triangle {
+    let ((m, p), tall) = (a.shape(), a.rows() + b.rows());
+    let width = m + p;
+    debug_assert_eq!((m, p), b.shape());
+    let residual: Vec<f64> = a.residual().iter().zip(b.residual()).map(|(a, b)| a + b).collect();
+    if a.rows() == 0 || b.rows() == 0 {
+        let sum = if a.rows() == 0 { b.into_triangle() } else { a.into_triangle() };
+        return Triangle { residual, ..sum };
     }
     let mut scales = Scales::none(width);
-    scales.see(&a.cells);
-    scales.see(&b.cells);
+    scales.see_stairs(&a);
+    scales.see_stairs(&b);
     let scale = scales.factors();
-    let tall = a.rows + b.rows;
     let mut cells = vec![0.0; tall * width];
-    let both = a.rows.min(b.rows);
+    let (first, second) = (a.rows(), b.rows());
+    let both = first.min(second);
     let place = |i: usize, second: usize| if i < both { 2 * i + second } else { both + i };
-    for from in (0..a.rows.max(b.rows)).step_by(TURNED) {
-        for j in from..width {
-            for (second, triangle) in [&a, &b].into_iter().enumerate() {
-                for i in from..triangle.rows.min(from + TURNED).min(j + 1) {
-                    cells[j * tall + place(i, second)] = triangle.cells[i * width + j] * scale[j];
-                }
-            }
-        }
-    }
-    let ((first, left), (second, right)) = ((a.rows, a.residual), (b.rows, b.residual));
-    drop((a.cells, b.cells));
+    let tiles = cells.chunks_mut(COLUMNS * tall).enumerate().collect();
+    parallel::each(tiles, |(tile, cells): (usize, &mut [f64])| {
+        let from = tile * COLUMNS;
+        turn(&a, from, tall, &scale, cells, |i| place(i, 0));
+        turn(&b, from, tall, &scale, cells, |i| place(i, 1));
+    });
+    drop((a, b));
     let staircase = Staircase { cells: &mut cells, rows: tall, columns: width };
     staircase.reduce(m, |j| first.min(j + 1) + second.min(j + 1));
-    let rest: Vec<f64> = vec![0.0; p];
-    let mut sum = unscale(collect(m, p, &cells, tall, &rest), &scale);
-    for (r, (a, b)) in sum.residual.iter_mut().zip(left.iter().zip(&right)) {
-        *r += a + b;
+    let rows = tall.min(m);
+    let left = leftovers(&cells, tall, m, &vec![0.0; p]);
+    // What is below the triangle is given back before the triangle is copied.
+    for j in 0..width {
+        cells.copy_within(j * tall..j * tall + rows, j * rows);
+    }
+    cells.truncate(rows * width);
+    cells.shrink_to_fit();
+    let mut sum = unscale(collect(m, p, &cells, rows, left), &scale);
+    for (r, before) in sum.residual.iter_mut().zip(&residual) {
+        *r += before;
     }
     sum
 }
 
+/// Writes the columns from `from` on of some rows, column after column, row `i` to `place(i)`.
+fn turn(
+    stairs: &impl Stairs,
+    from: usize,
+    tall: usize,
+    scale: &[f64],
+    cells: &mut [f64],
+    place: impl Fn(usize) -> usize,
+) {
+    let ((m, _), factor) = (stairs.shape(), stairs.factor());
+    let to = from + cells.len() / tall;
+    for top in (0..stairs.rows()).step_by(TURNED) {
+        let last = stairs.rows().min(top + TURNED);
+        for (j, column) in
+            (from..to).zip(cells.chunks_exact_mut(tall)).skip(top.saturating_sub(from))
+        {
+            for i in top..last.min(j + 1) {
+                let (first, r, z) = stairs.row(i);
+                let v = if j < m {
+                    j.checked_sub(first).and_then(|at| r.get(at))
+                } else {
+                    z.get(j - m)
+                };
+                if let Some(v) = v {
+                    column[place(i)] = v * factor * scale[j];
+                }
+            }
+        }
+    }
+}
+
+/// `residual` and the squares of what a reduced matrix has of each target below the triangle.
+fn leftovers(matrix: &[f64], tall: usize, m: usize, residual: &[f64]) -> Vec<f64> {
+    let rest = matrix.chunks_exact(tall).skip(m).zip(residual);
+    rest.map(|(y, before)| before + y[tall.min(m)..].iter().map(|y| y * y).sum::<f64>()).collect()
+}
+
 /// Reads the triangle off a reduced matrix, and turns its diagonal non-negative.
-fn collect(m: usize, p: usize, matrix: &[f64], tall: usize, residual: &[f64]) -> Triangle {
+fn collect(m: usize, p: usize, matrix: &[f64], tall: usize, residual: Vec<f64>) -> Triangle {
     let (rows, width) = (tall.min(m), m + p);
     let mut cells = vec![0.0; rows * width];
-    for from in (0..rows).step_by(TURNED) {
+    let tiles = cells.chunks_mut(TURNED * width).enumerate().collect();
+    parallel::each(tiles, |(tile, cells): (usize, &mut [f64])| {
+        let (from, count) = (tile * TURNED, cells.len() / width);
         for (j, column) in matrix.chunks_exact(tall).enumerate().skip(from) {
-            for i in from..rows.min(from + TURNED).min(j + 1) {
-                cells[i * width + j] = column[i];
+            for i in from..(from + count).min(j + 1) {
+                cells[(i - from) * width + j] = column[i];
             }
         }
-    }
-    for (i, row) in cells.chunks_exact_mut(width).enumerate() {
-        if row[i].is_sign_negative() {
-            for cell in &mut row[i..] {
-                *cell = -*cell;
+        for (i, row) in (from..).zip(cells.chunks_exact_mut(width)) {
+            if row[i].is_sign_negative() {
+                for cell in &mut row[i..] {
+                    *cell = -*cell;
+                }
             }
         }
-    }
-    let rest = matrix.chunks_exact(tall).skip(m).zip(residual);
-    let residual =
-        rest.map(|(y, before)| before + y[rows..].iter().map(|y| y * y).sum::<f64>()).collect();
+    });
     Triangle { m, p, rows, cells, residual }
 }
 
@@ -262,6 +349,18 @@ impl Scales {
         for row in rows.chunks_exact(self.0.len()) {
             for (largest, cell) in self.0.iter_mut().zip(row) {
                 *largest = largest.max(cell.abs());
+            }
+        }
+    }
+
+    fn see_stairs(&mut self, stairs: &impl Stairs) {
+        let ((m, _), factor) = (stairs.shape(), stairs.factor());
+        let (features, targets) = self.0.split_at_mut(m);
+        for i in 0..stairs.rows() {
+            let (first, r, z) = stairs.row(i);
+            let seen = features[first..].iter_mut().zip(r).chain(targets.iter_mut().zip(z));
+            for (largest, cell) in seen {
+                *largest = largest.max((cell * factor).abs());
             }
         }
     }

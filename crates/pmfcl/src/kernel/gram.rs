@@ -10,24 +10,31 @@
 //!          └─┴─┴─┴─┘
 //! ```
 //!
-//! Each ▓ is a 4 × 4 block, kept in one piece. A tile is up to two blocks side by side.
+//! Each ▓ is an 8 × 8 block, kept in one piece, and so is a column of blocks: eight columns of the matrix, row after row.
 
 use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 
 use pulp::{Simd, WithSimd};
 
-use super::strip::{Strip, WIDE, groups};
-use super::{Source, parallel, tile};
+use super::instructions::dispatch;
+use super::strip::{DEEP, STRIPS, Strip, WIDE, groups};
+use super::tile::{self, SIX};
+use super::{Source, parallel};
 
 /// Numbers in a block.
-pub(super) const BLOCK: usize = WIDE * WIDE;
+const BLOCK: usize = WIDE * WIDE;
 
-/// Panels on the left that stay in the second-level cache while those on the right pass by.
-const LEFT: usize = 24;
+/// Panels on the left that stay in the second-level cache while those on the right pass by. Three panels are four tiles of six.
+pub(super) const LEFT: usize = 18;
 
-/// Feature panels from which on threads share a strip, and the panels on the right that one of them takes at once.
-const SHARED: usize = 128;
-const BAND: usize = 32;
+/// Feature panels up to which strips are summed one by one.
+const NARROW: usize = 24;
+
+/// Feature panels from which on threads share strips, and the panels on the right that one of them takes at once.
+const SHARED: usize = 64;
+pub(super) const BAND: usize = 12;
 
 /// `XᵀX` (upper half), `XᵀY` and the squared norm of each column of `Y`, as running sums.
 ///
@@ -39,7 +46,7 @@ pub(crate) struct Gram {
     p: usize,
     /// Blocks `(i, j)`, `i ≤ j`, column of blocks after column of blocks.
     xx: Vec<f64>,
-    /// Blocks `(k, j)`: targets `4k..` against features `4j..`.
+    /// Blocks `(k, j)`: targets `8k..` against features `8j..`.
     yx: Vec<f64>,
     yy: Vec<f64>,
 }
@@ -85,47 +92,77 @@ impl Gram {
     /// The same rows in the same pieces give the same bits, on any number of threads.
     /// Cost: `n m (m + 2p)` flops.
     pub(crate) fn add(&mut self, source: &impl Source, rows: Range<usize>) {
-        Strip::new(self.m, self.p).each(source, rows, |strip| self.absorb(strip));
+        self.add_prepared(source, rows, |_| ());
     }
 
-    /// Adds the rows of one packed strip. Threads share the columns of a wide one; every sum is made by one of them, in the order
-    /// of the rows.
-    pub(super) fn absorb(&mut self, strip: &Strip) {
-        let (x, _) = strip.panels();
-        if x < SHARED || parallel::threads() < 2 {
-            let Self { xx, yx, p, .. } = self;
-            let targets = Some(yx.as_mut_slice());
-            tile::dispatch(Absorb { columns: 0..x, xx, targets, p: *p, strip });
-        } else {
-            let (p, mut targets) = (self.p, std::mem::take(&mut self.yx));
-            // The last columns are the longest: they come first.
-            let mut jobs: Vec<Absorb<'_>> = self
-                .bands(BAND)
-                .into_iter()
-                .rev()
-                .map(|(columns, xx)| Absorb { columns, xx, targets: None, p, strip })
-                .collect();
-            jobs.push(Absorb { columns: 0..0, xx: &mut [], targets: Some(&mut targets), p, strip });
-            parallel::each(jobs, tile::dispatch);
-            self.yx = targets;
+    /// Adds the given rows after `prepare` has changed each strip of them.
+    ///
+    /// Threads share the strips of a wide matrix, then its columns; every sum is made by one of them, in the order of the rows.
+    pub(super) fn add_prepared(
+        &mut self,
+        source: &impl Source,
+        rows: Range<usize>,
+        prepare: impl Fn(&mut Strip) + Sync,
+    ) {
+        let (m, p, panels) = (self.m, self.p, self.m.div_ceil(WIDE));
+        // The sums of a narrow matrix stay in cache: one strip at a time does too.
+        let most = if panels <= NARROW { 1 } else { STRIPS };
+        let count = rows.len().div_ceil(DEEP).min(most);
+        if count == 0 {
+            return;
         }
-        for (k, sums) in self.yy.chunks_exact_mut(WIDE).enumerate() {
-            squares(strip.panel(x + k), sums);
-        }
+        let strips: Vec<RwLock<Strip>> =
+            (0..count).map(|_| RwLock::new(Strip::new(m, p, rows.len()))).collect();
+        let Self { xx, yx, yy, .. } = self;
+        let threads = if panels < SHARED { 1 } else { parallel::threads() };
+        // One thread alone goes through all columns at once.
+        let bands = bands(xx, panels, if threads < 2 { panels.max(1) } else { BAND });
+        // The last columns are the longest: they come first.
+        let bands: Vec<Mutex<(Range<usize>, &mut [f64])>> =
+            bands.into_iter().rev().map(Mutex::new).collect();
+        let targets = Mutex::new((yx, yy));
+        let rounds = rows.len().div_ceil(count * DEEP);
+        let tickets: Vec<[AtomicUsize; 2]> = (0..rounds).map(|_| Default::default()).collect();
+        parallel::team(threads, |meeting| {
+            for (round, [loads, jobs]) in tickets.iter().enumerate() {
+                let first = rows.start + round * count * DEEP;
+                loop {
+                    let at = loads.fetch_add(1, Ordering::Relaxed);
+                    let Some(strip) = strips.get(at) else { break };
+                    let from = rows.end.min(first + at * DEEP);
+                    let strip = &mut *strip.write().unwrap_or_else(PoisonError::into_inner);
+                    strip.load(source, from..rows.end.min(from + DEEP));
+                    prepare(strip);
+                }
+                meeting.wait();
+                let loaded: Vec<_> = strips
+                    .iter()
+                    .map(|strip| strip.read().unwrap_or_else(PoisonError::into_inner))
+                    .collect();
+                let strips: Vec<&Strip> =
+                    loaded.iter().map(|strip| &**strip).filter(|strip| !strip.is_empty()).collect();
+                loop {
+                    let job = jobs.fetch_add(1, Ordering::Relaxed);
+                    if let Some(band) = bands.get(job) {
+                        let (columns, xx) = &mut *lock(band);
+                        dispatch(Absorb { columns: columns.clone(), xx, strips: &strips });
+                    } else if job == bands.len() {
+                        let (yx, yy) = &mut *lock(&targets);
+                        dispatch(Meet { yx, yy, p, strips: &strips });
+                    } else {
+                        break;
+                    }
+                }
+                drop(strips);
+                drop(loaded);
+                meeting.wait();
+            }
+        });
     }
 
     /// Columns of panels, `wide` at a time, with their blocks of `XᵀX`, which lie in one piece.
     pub(super) fn bands(&mut self, wide: usize) -> Vec<(Range<usize>, &mut [f64])> {
-        let panels = self.m.div_ceil(WIDE);
-        let mut rest = self.xx.as_mut_slice();
-        let mut bands = Vec::with_capacity(panels.div_ceil(wide));
-        for from in (0..panels).step_by(wide) {
-            let to = panels.min(from + wide);
-            let (band, after) = rest.split_at_mut(upper(0, to) - upper(0, from));
-            bands.push((from..to, band));
-            rest = after;
-        }
-        bands
+        bands(&mut self.xx, self.m.div_ceil(WIDE), wide)
     }
 
     /// Adds the sums over other rows.
@@ -143,8 +180,13 @@ impl Gram {
     /// Adds a share of itself to the sum of squares of every feature from `first` on.
     pub(crate) fn lift(&mut self, first: usize, share: f64) {
         for i in first..self.m {
-            self.xx[upper(i / WIDE, i / WIDE) + i % WIDE * (WIDE + 1)] *= 1.0 + share;
+            self.raise(i, share * self.xx(i, i));
         }
+    }
+
+    /// Adds to the sum of squares of feature `i`.
+    pub(crate) fn raise(&mut self, i: usize, v: f64) {
+        self.xx[upper(i / WIDE, i / WIDE) + i % WIDE * (WIDE + 1)] += v;
     }
 
     /// Features and targets.
@@ -207,103 +249,162 @@ pub(super) fn upper(i: usize, j: usize) -> usize {
     (j * (j + 1) / 2 + i) * BLOCK
 }
 
-/// [`Gram::absorb`] with the registers of one processor, for some columns of panels.
+/// Columns of panels, `wide` at a time, with their blocks.
+fn bands(xx: &mut [f64], panels: usize, wide: usize) -> Vec<(Range<usize>, &mut [f64])> {
+    let mut rest = xx;
+    let mut bands = Vec::with_capacity(panels.div_ceil(wide));
+    for columns in groups(panels, wide) {
+        let (band, after) = rest.split_at_mut(upper(0, columns.end) - upper(0, columns.start));
+        bands.push((columns, band));
+        rest = after;
+    }
+    bands
+}
+
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Adds the products of some columns of panels with those before them.
 struct Absorb<'a> {
     columns: Range<usize>,
     /// Blocks of the columns.
     xx: &'a mut [f64],
-    /// `YᵀX` of all columns, where it is to be updated too.
-    targets: Option<&'a mut [f64]>,
-    p: usize,
-    strip: &'a Strip,
+    strips: &'a [&'a Strip],
 }
 
 impl WithSimd for Absorb<'_> {
     type Output = ();
 
     #[inline(always)]
-    fn with_simd<S: Simd>(self, simd: S) {
-        match S::F64_LANES {
-            4 => self.run::<S, 1>(simd),
-            2 => self.run::<S, 2>(simd),
-            _ => self.run::<S, 4>(simd),
-        }
-    }
-}
-
-impl Absorb<'_> {
-    #[inline(always)]
-    fn run<S: Simd, const V: usize>(self, simd: S) {
-        let Self { columns, xx, mut targets, p, strip } = self;
-        let (x, y) = strip.panels();
+    fn with_simd<S: Simd>(self, _: S) {
+        let Self { columns, xx, strips } = self;
         let base = upper(0, columns.start);
-        for first in (0..columns.end).step_by(LEFT) {
-            let right = groups(columns.end - columns.start)
-                .map(|group| columns.start + group.start..columns.start + group.end);
-            for right in right.filter(|right| right.end > first) {
-                for left in first..right.end.min(first + LEFT) {
-                    // Below the diagonal there is nothing to do.
-                    let from = right.start.max(left);
-                    let at = |j| upper(left, from + j) - base;
-                    match right.end - from {
-                        2 => product::<2>(strip, left, from, xx, at),
-                        _ => product::<1>(strip, left, from, xx, at),
-                    }
+        let wide = S::F64_LANES == WIDE;
+        let skipped = strips.iter().map(|strip| strip.skipped()).min().unwrap_or(0);
+        for band in (skipped / LEFT * LEFT..columns.end).step_by(LEFT) {
+            let first = band.max(skipped);
+            for right in groups(columns.len(), if wide { 3 } else { 1 }) {
+                let right = columns.start + right.start..columns.start + right.end;
+                let last = right.end.min(band + LEFT);
+                if last <= first {
+                    continue;
                 }
-                // The panels on the right are in cache: multiply them by the targets now.
-                if first == 0
-                    && let Some(yx) = &mut targets
-                {
-                    meet::<S, V>(simd, strip, (x, y, p), right, yx);
+                for strip in strips {
+                    if wide {
+                        for left in first..last {
+                            // Below the diagonal there is nothing to do.
+                            let from = right.start.max(left);
+                            let at = |j| upper(left, from + j) - base;
+                            product(strip, left, from..right.end, xx, at);
+                        }
+                    } else {
+                        let column = &mut xx[upper(0, right.start) - base..];
+                        sixes(strip, 0, first * WIDE..last * WIDE, right.start, column);
+                    }
                 }
             }
         }
-        if columns.is_empty()
-            && let Some(yx) = &mut targets
-        {
-            groups(x).for_each(|right| meet::<S, V>(simd, strip, (x, y, p), right, yx));
+    }
+}
+
+/// Adds the products of all targets with all features, and their squares.
+struct Meet<'a> {
+    yx: &'a mut [f64],
+    yy: &'a mut [f64],
+    p: usize,
+    strips: &'a [&'a Strip],
+}
+
+impl WithSimd for Meet<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        match S::F64_LANES {
+            8 => self.run::<S, 1>(simd),
+            4 => self.run::<S, 2>(simd),
+            2 => self.run::<S, 4>(simd),
+            _ => self.run::<S, 8>(simd),
         }
     }
 }
 
-/// Adds the products of all targets with one group of feature panels.
-#[inline(always)]
-fn meet<S: Simd, const V: usize>(
-    simd: S,
-    strip: &Strip,
-    (x, y, p): (usize, usize, usize),
-    right: Range<usize>,
-    yx: &mut [f64],
-) {
-    for left in 0..y {
-        let at = |j| (left * x + right.start + j) * BLOCK;
-        let (k, from) = (x + left, right.start);
-        match (right.len(), p - left * WIDE == 1) {
-            (2, true) => single::<S, V, 2>(simd, strip, k, from, yx, at),
-            (_, true) => single::<S, V, 1>(simd, strip, k, from, yx, at),
-            (2, false) => product::<2>(strip, k, from, yx, at),
-            (_, false) => product::<1>(strip, k, from, yx, at),
+impl Meet<'_> {
+    #[inline(always)]
+    fn run<S: Simd, const V: usize>(self, simd: S) {
+        let Self { yx, yy, p, strips } = self;
+        for strip in strips {
+            let (x, y) = strip.panels();
+            for left in 0..y {
+                squares(strip.panel(x + left), &mut yy[left * WIDE..(left + 1) * WIDE]);
+                let single = p - left * WIDE == 1;
+                for right in groups(x, if V == 1 { 3 } else { 1 }) {
+                    let at = |j| (left * x + right.start + j) * BLOCK;
+                    match (V, single, right.len()) {
+                        (_, true, 3) => lone::<S, V, 3>(simd, strip, x + left, right.start, yx, at),
+                        (_, true, 2) => lone::<S, V, 2>(simd, strip, x + left, right.start, yx, at),
+                        (_, true, _) => lone::<S, V, 1>(simd, strip, x + left, right.start, yx, at),
+                        (1, false, _) => product(strip, x + left, right.clone(), yx, at),
+                        _ => {
+                            let block = &mut yx[at(0)..at(0) + BLOCK];
+                            let columns = 0..WIDE.min(p - left * WIDE);
+                            sixes(strip, x + left, columns, right.start, block);
+                        }
+                    }
+                }
+            }
         }
     }
 }
 
-/// Adds the tile of panel `left` against `N` panels from `from` to the blocks that begin `at(0)..`.
+/// Adds the tile of panel `left` against the panels on the right to the blocks that begin `at(0)..`.
 #[inline(always)]
-fn product<const N: usize>(
+fn product(
     strip: &Strip,
     left: usize,
-    from: usize,
+    right: Range<usize>,
     blocks: &mut [f64],
     at: impl Fn(usize) -> usize,
 ) {
-    let right = std::array::from_fn(|j| strip.panel(from + j));
-    let at = std::array::from_fn(at);
-    tile::dispatch(tile::Outer::<N> { left: strip.panel(left), right, blocks, at });
+    fn tile<'a, const N: usize>(
+        strip: &'a Strip,
+        (left, from): (usize, usize),
+        blocks: &'a mut [f64],
+        at: impl Fn(usize) -> usize,
+    ) -> tile::Outer<'a, N> {
+        let right = std::array::from_fn(|j| strip.panel(from + j));
+        tile::Outer { left: strip.panel(left), right, blocks, at: std::array::from_fn(at) }
+    }
+    match right.len() {
+        3 => dispatch(tile::<3>(strip, (left, right.start), blocks, at)),
+        2 => dispatch(tile::<2>(strip, (left, right.start), blocks, at)),
+        _ => dispatch(tile::<1>(strip, (left, right.start), blocks, at)),
+    }
+}
+
+/// Adds the products of some columns, counted from panel `first` on, with one panel on the right; `out` has eight sums for every
+/// column.
+#[inline(always)]
+fn sixes(strip: &Strip, first: usize, columns: Range<usize>, right: usize, out: &mut [f64]) {
+    let (x, y) = strip.panels();
+    let right = strip.panel(right);
+    for from in columns.clone().step_by(SIX) {
+        let panel = first + from / WIDE;
+        let left = [panel, (panel + 1).min(x + y - 1)].map(|q| strip.panel(q));
+        let out = &mut out[from * WIDE..columns.end.min(from + SIX) * WIDE];
+        match from % WIDE {
+            0 => dispatch(tile::Six::<0> { left, right, out }),
+            2 => dispatch(tile::Six::<2> { left, right, out }),
+            4 => dispatch(tile::Six::<4> { left, right, out }),
+            _ => dispatch(tile::Six::<6> { left, right, out }),
+        }
+    }
 }
 
 /// As [`product`], where only the first column of panel `left` is in use.
 #[inline(always)]
-fn single<S: Simd, const V: usize, const N: usize>(
+fn lone<S: Simd, const V: usize, const N: usize>(
     simd: S,
     strip: &Strip,
     left: usize,
@@ -322,15 +423,18 @@ fn single<S: Simd, const V: usize, const N: usize>(
 }
 
 /// Adds the squared norm of each column of a panel.
-#[inline(always)]
 fn squares(panel: &[f64], sums: &mut [f64]) {
-    let mut part = [0.0; BLOCK];
-    for block in pulp::as_arrays::<BLOCK, f64>(panel).0 {
-        for (s, y) in part.iter_mut().zip(block) {
+    let (pairs, last) = pulp::as_arrays::<{ 2 * WIDE }, f64>(panel);
+    let mut part = [0.0; 2 * WIDE];
+    for pair in pairs {
+        for (s, y) in part.iter_mut().zip(pair) {
             *s += y * y;
         }
     }
+    for (s, y) in part.iter_mut().zip(last) {
+        *s += y * y;
+    }
     for k in 0..WIDE {
-        sums[k] += (part[k] + part[WIDE + k]) + (part[2 * WIDE + k] + part[3 * WIDE + k]);
+        sums[k] += part[k] + part[WIDE + k];
     }
 }

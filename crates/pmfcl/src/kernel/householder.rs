@@ -14,11 +14,14 @@
 //! so one routine factors strips, continues a factor, and merges two. Below the stairs nothing is
 //! computed: merging costs `2m³/3` flops instead of the `10m³/3` of a full matrix.
 
+use std::ops::Range;
+
 use faer::linalg::matmul::matmul;
 use faer::{Accum, Mat, MatMut, Par};
 use pulp::{Simd, WithSimd};
 
-use super::{parallel, tile};
+use super::instructions::dispatch;
+use super::parallel;
 
 /// Columns reduced one by one before the rest is updated at once.
 const PANEL: usize = 32;
@@ -26,8 +29,12 @@ const PANEL: usize = 32;
 /// Up to this many columns the blocked update does not pay.
 const PLAIN: usize = 48;
 
+/// Of more columns, several panels are reduced before the rest is updated: the rest passes through the processor that much less often.
+const WIDE: usize = 512;
+const PANELS: usize = 4 * PANEL;
+
 /// Columns that one thread updates at once.
-const TILE: usize = 512;
+const TILE: usize = 256;
 
 /// A column-major matrix being brought to trapezoidal form.
 pub(super) struct Staircase<'a> {
@@ -47,38 +54,46 @@ impl Staircase<'_> {
         if columns <= PLAIN {
             let ends: Vec<usize> = (0..m).map(&ends).collect();
             let panel = Panel { cells, rows, from: 0, ends: &ends, all: columns };
-            tile::dispatch(panel);
+            dispatch(panel);
             return;
         }
-        for from in (0..m).step_by(PANEL) {
-            let to = (from + PANEL).min(m);
-            let stairs: Vec<usize> = (from..to).map(&ends).collect();
-            let end = stairs[to - from - 1];
-            let panel = Panel {
-                cells: &mut cells[from * rows..to * rows],
-                rows,
-                from,
-                ends: &stairs,
-                all: to - from,
-            };
-            let taus = tile::dispatch(panel);
-            if to < columns {
-                update(cells, rows, columns, from, end, &taus);
+        let step = if columns > WIDE { PANELS } else { PANEL };
+        for first in (0..m).step_by(step) {
+            let last = (first + step).min(m);
+            let mut all = Vec::with_capacity(step);
+            for from in (first..last).step_by(PANEL) {
+                let to = (from + PANEL).min(last);
+                let stairs: Vec<usize> = (from..to).map(&ends).collect();
+                let panel = Panel {
+                    cells: &mut cells[from * rows..to * rows],
+                    rows,
+                    from,
+                    ends: &stairs,
+                    all: to - from,
+                };
+                let taus = dispatch(panel);
+                if to < last {
+                    update(&mut cells[..last * rows], rows, to, from..ends(to - 1), &taus);
+                }
+                all.extend(taus);
+            }
+            if last < columns {
+                update(cells, rows, last, first..ends(last - 1), &all);
             }
         }
     }
 }
 
-/// Applies the reflections of the columns `from..from + taus.len()` to all columns after them, on the
-/// rows `from..end`.
-fn update(cells: &mut [f64], rows: usize, columns: usize, from: usize, end: usize, taus: &[f64]) {
-    let (wide, tall) = (taus.len(), end - from);
+/// Applies the reflections of the columns from `span.start` on, one for each of `taus`, to all columns from `to` on, on the rows
+/// `span`.
+fn update(cells: &mut [f64], rows: usize, to: usize, span: Range<usize>, taus: &[f64]) {
+    let (from, wide, tall) = (span.start, taus.len(), span.len());
     let vectors = Mat::from_fn(tall, wide, |i, j| match i.cmp(&j) {
         std::cmp::Ordering::Less => 0.0,
         std::cmp::Ordering::Equal => 1.0,
         std::cmp::Ordering::Greater => cells[(from + j) * rows + from + i],
     });
-    let to = from + wide;
+    let columns = cells.len() / rows;
     let all = MatMut::from_column_major_slice_mut(cells, rows, columns);
     let rest = all.submatrix_mut(from, to, tall, columns - to);
     Reflections::new(vectors, taus).apply(rest);

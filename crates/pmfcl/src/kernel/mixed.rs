@@ -1,28 +1,32 @@
-//! Sums of products of features: those of a strip of rows in single precision, those of all strips in double.
+//! Sums of products of features: those of a piece of rows in single precision, those of all pieces in double.
 //!
 //! ```text
-//! rows ──fill (f64)──▶ strip ──units, round──▶ tiles of columns (f32) ──products (f32)──▶ sums (f64)
-//!                        └──────────────────── products with targets (f64) ─────────────▶ sums (f64)
+//! rows ──fill (f64)──▶ strip ──units, round──▶ panels of columns (f32) ──products (f32)──▶ sums (f64)
+//!                        └───────────────────── products with targets (f64) ─────────────▶ sums (f64)
 //! ```
 //!
-//! Every number is off by `2⁻²⁴` of itself and a strip's sum by a few times that, independently of other strips, so a sum over many
+//! Every number is off by `2⁻²⁴` of itself and a piece's sum by a few times that, independently of other pieces, so a sum over many
 //! rows has about seven digits however many there are. Columns are first brought to sizes near 1 by powers of two, which change no
 //! digit, so that no square leaves the range of single precision.
+//!
+//! A panel of single precision has sixteen columns, two panels of the sums.
 
 use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError, RwLock};
 
 use faer::linalg::matmul::matmul;
 use faer::{Accum, MatMut, MatRef, Par};
+use pulp::{Simd, WithSimd};
 
-use super::gram::{BLOCK, upper};
-use super::strip::{WIDE, fill};
+use super::gram::{BAND, LEFT, lock, upper};
+use super::instructions::dispatch;
+use super::strip::{Aligned, DEEP, STRIPS, WIDE, groups};
+use super::tile::SIX;
 use super::{Gram, Source, parallel};
 
-/// Panels in a tile: two tiles of a strip and their product stay in a second-level cache.
-const TILE: usize = 64;
-
-/// Rows in a strip: so many that adding a product to the sums costs little next to making it.
-const DEEP: usize = 512;
+/// Columns in a panel.
+const BROAD: usize = 2 * WIDE;
 
 /// Rows of which products in single precision are made and summed in double.
 pub(crate) struct Mixed<'a> {
@@ -37,112 +41,339 @@ impl Mixed<'_> {
     /// Cost: `n m²` flops in single precision and `2 n m p` in double.
     pub(crate) fn add(&self, gram: &mut Gram, source: &impl Source, rows: Range<usize>) {
         let (m, p) = gram.shape();
-        let (panels, width) = (m.div_ceil(WIDE), m + p);
-        let deep = DEEP.min(rows.len());
-        let mut filled = vec![0.0; deep * width];
-        let mut rounded = vec![0.0_f32; deep * panels * WIDE];
-        for from in rows.clone().step_by(deep.max(1)) {
-            let count = deep.min(rows.end - from);
-            let filled = &mut filled[..count * width];
-            fill(source, from, width, filled);
-            let filled = &*filled;
-            let spans: Vec<Range<usize>> =
-                (0..panels).step_by(TILE).map(|q| q..panels.min(q + TILE)).collect();
-            let mut rest = rounded.as_mut_slice();
-            let mut tiles = Vec::with_capacity(spans.len());
-            for span in &spans {
-                let (tile, after) = rest.split_at_mut(count * span.len() * WIDE);
-                tiles.push((span.start * WIDE, tile));
-                rest = after;
-            }
-            parallel::each(tiles, |(first, tile): (usize, &mut [f32])| {
-                self.round(filled, width, first, tile);
-            });
-            self.products(gram, &rounded, &spans, count);
-            targets(gram, filled, &spans);
+        let count = rows.len().div_ceil(DEEP).min(STRIPS);
+        if count == 0 {
+            return;
         }
-    }
-
-    /// Writes the columns from `first` on of all rows, in their units and rounded.
-    fn round(&self, filled: &[f64], width: usize, first: usize, tile: &mut [f32]) {
-        let rows = filled.len() / width;
-        let wide = tile.len() / rows;
-        let units = &self.units[first..self.units.len().min(first + wide)];
-        for (to, row) in tile.chunks_exact_mut(wide).zip(filled.chunks_exact(width)) {
-            for ((to, v), unit) in to.iter_mut().zip(&row[first..]).zip(units) {
-                *to = (v * unit) as f32;
-            }
-            to[units.len()..].fill(0.0);
-        }
-    }
-
-    /// Adds `XᵀX` of one strip; threads share columns of tiles.
-    fn products(&self, gram: &mut Gram, rounded: &[f32], spans: &[Range<usize>], rows: usize) {
-        let tile = |span: &Range<usize>| {
-            let wide = span.len() * WIDE;
-            let cells = &rounded[rows * span.start * WIDE..][..rows * wide];
-            MatRef::from_row_major_slice(cells, rows, wide)
-        };
         // 1/unit, in whole panels.
         let mut sizes: Vec<f64> = self.units.iter().map(|unit| 1.0 / unit).collect();
-        sizes.resize(sizes.len().next_multiple_of(WIDE), 1.0);
+        sizes.resize(m.next_multiple_of(BROAD), 1.0);
+        let strips: Vec<RwLock<Rounded>> =
+            (0..count).map(|_| RwLock::new(Rounded::new(m, p, rows.len().min(DEEP)))).collect();
+        let threads = if m < SHARED { 1 } else { parallel::threads() };
         // The last columns are the longest: they come first.
-        let bands = gram.bands(TILE).into_iter().rev().collect();
-        parallel::each(bands, |(right, sums): (Range<usize>, &mut [f64])| {
-            let base = upper(0, right.start);
-            let wide = right.len() * WIDE;
-            let mut product = vec![0.0_f32; TILE * WIDE * wide];
-            for left in spans.iter().take_while(|left| left.start <= right.start) {
-                let high = left.len() * WIDE;
-                let product = &mut product[..high * wide];
-                let out = MatMut::from_row_major_slice_mut(product, high, wide);
-                matmul(out, Accum::Replace, tile(left).transpose(), tile(&right), 1.0, Par::Seq);
-                for j in right.clone() {
-                    for i in left.start..left.end.min(j + 1) {
-                        let block = &mut sums[upper(i, j) - base..][..BLOCK];
-                        for (r, row) in block.chunks_exact_mut(WIDE).enumerate() {
-                            let at =
-                                ((i - left.start) * WIDE + r) * wide + (j - right.start) * WIDE;
-                            let size = sizes[i * WIDE + r];
-                            let columns = product[at..at + WIDE].iter().zip(&sizes[j * WIDE..]);
-                            for (sum, (v, other)) in row.iter_mut().zip(columns) {
-                                *sum += f64::from(*v) * size * other;
-                            }
-                        }
+        let bands: Vec<Mutex<(Range<usize>, &mut [f64])>> =
+            gram.bands(BAND).into_iter().rev().map(Mutex::new).collect();
+        let targets = Mutex::new(Targets { xy: vec![0.0; m * p], yy: vec![0.0; p] });
+        let rounds = rows.len().div_ceil(count * DEEP);
+        let tickets: Vec<[AtomicUsize; 2]> = (0..rounds).map(|_| Default::default()).collect();
+        parallel::team(threads, |meeting| {
+            for (round, [loads, jobs]) in tickets.iter().enumerate() {
+                let first = rows.start + round * count * DEEP;
+                loop {
+                    let at = loads.fetch_add(1, Ordering::Relaxed);
+                    let Some(strip) = strips.get(at) else { break };
+                    let from = rows.end.min(first + at * DEEP);
+                    let strip = &mut *strip.write().unwrap_or_else(PoisonError::into_inner);
+                    strip.load(source, from..rows.end.min(from + DEEP), self.units);
+                }
+                meeting.wait();
+                let loaded: Vec<_> = strips
+                    .iter()
+                    .map(|strip| strip.read().unwrap_or_else(PoisonError::into_inner))
+                    .collect();
+                let strips: Vec<&Rounded> =
+                    loaded.iter().map(|strip| &**strip).filter(|strip| strip.rows > 0).collect();
+                loop {
+                    let job = jobs.fetch_add(1, Ordering::Relaxed);
+                    if let Some(band) = bands.get(job) {
+                        let (columns, sums) = &mut *lock(band);
+                        let columns = columns.clone();
+                        dispatch(Products { columns, sums, strips: &strips, sizes: &sizes });
+                    } else if job == bands.len() {
+                        let sums = &mut *lock(&targets);
+                        strips.iter().for_each(|strip| sums.add(&strip.targets));
+                    } else {
+                        break;
                     }
                 }
+                drop(strips);
+                drop(loaded);
+                meeting.wait();
             }
         });
+        drop(bands);
+        let sums = targets.into_inner().unwrap_or_else(PoisonError::into_inner);
+        for k in 0..p {
+            for (i, v) in sums.xy[k * m..(k + 1) * m].iter().enumerate() {
+                gram.add_xy(i, k, *v);
+            }
+            gram.add_yy(k, sums.yy[k]);
+        }
     }
 }
 
-/// Adds `XᵀY` and `Σ y²` of one strip, in double precision; threads share the columns.
-fn targets(gram: &mut Gram, filled: &[f64], spans: &[Range<usize>]) {
-    let (m, p) = gram.shape();
-    let width = m + p;
-    let rows = filled.len() / width;
-    // Row-major rows are the columns of the transposed matrix.
-    let all = MatRef::from_column_major_slice(filled, width, rows);
-    let y = all.subrows(m, p);
-    let mut found: Vec<(Range<usize>, Vec<f64>)> = spans
-        .iter()
-        .map(|span| span.start * WIDE..m.min(span.end * WIDE))
-        .map(|columns| (columns.clone(), vec![0.0; columns.len() * p]))
-        .collect();
-    parallel::each(found.iter_mut().collect(), |(columns, out): &mut (Range<usize>, Vec<f64>)| {
-        let x = all.subrows(columns.start, columns.len());
-        let out = MatMut::from_column_major_slice_mut(out, columns.len(), p);
-        matmul(out, Accum::Replace, x, y.transpose(), 1.0, Par::Seq);
-    });
-    for (columns, products) in found {
-        for (k, column) in products.chunks_exact(columns.len()).enumerate() {
-            for (i, v) in columns.clone().zip(column) {
-                gram.add_xy(i, k, *v);
+/// Columns from which on threads share the work.
+const SHARED: usize = 512;
+
+/// Products with targets, in double precision.
+struct Targets {
+    /// `XᵀY`, target after target.
+    xy: Vec<f64>,
+    yy: Vec<f64>,
+}
+
+impl Targets {
+    fn add(&mut self, other: &Self) {
+        let xy = self.xy.iter_mut().zip(&other.xy);
+        for (sum, v) in xy.chain(self.yy.iter_mut().zip(&other.yy)) {
+            *sum += v;
+        }
+    }
+}
+
+/// A strip of rounded rows in panels, and its products with targets.
+struct Rounded {
+    m: usize,
+    depth: usize,
+    rows: usize,
+    filled: Vec<f64>,
+    /// Two f32 in the place of one f64.
+    packed: Aligned,
+    targets: Targets,
+}
+
+impl Rounded {
+    fn new(m: usize, p: usize, depth: usize) -> Self {
+        Self {
+            m,
+            depth,
+            rows: 0,
+            filled: vec![0.0; depth * (m + p)],
+            packed: Aligned::zeros(m.div_ceil(BROAD) * depth * BROAD / 2),
+            targets: Targets { xy: vec![0.0; m * p], yy: vec![0.0; p] },
+        }
+    }
+
+    /// Takes some rows in the place of those it has.
+    fn load(&mut self, source: &impl Source, rows: Range<usize>, units: &[f64]) {
+        let (m, p) = (self.m, self.targets.yy.len());
+        let width = m + p;
+        self.rows = rows.len();
+        let filled = &mut self.filled[..rows.len() * width];
+        source.fill(rows.start, filled);
+        let cells: &mut [f32] = pulp::bytemuck::cast_slice_mut(self.packed.cells_mut());
+        for (q, panel) in cells.chunks_exact_mut(self.depth * BROAD).enumerate() {
+            let first = q * BROAD;
+            let units = &units[first..m.min(first + BROAD)];
+            for (to, row) in panel.chunks_exact_mut(BROAD).zip(filled.chunks_exact(width)) {
+                for ((to, v), unit) in to.iter_mut().zip(&row[first..]).zip(units) {
+                    *to = (v * unit) as f32;
+                }
+                to[units.len()..].fill(0.0);
+            }
+        }
+        // Row-major rows are the columns of the transposed matrix.
+        let all = MatRef::from_column_major_slice(&*filled, width, rows.len());
+        let out = MatMut::from_column_major_slice_mut(&mut self.targets.xy, m, p);
+        let y = all.subrows(m, p);
+        matmul(out, Accum::Replace, all.subrows(0, m), y.transpose(), 1.0, Par::Seq);
+        for (k, yy) in self.targets.yy.iter_mut().enumerate() {
+            *yy = filled.iter().skip(m + k).step_by(width).map(|y| y * y).sum();
+        }
+    }
+
+    fn panel(&self, q: usize) -> &[f32] {
+        let cells: &[f32] = pulp::bytemuck::cast_slice(self.packed.cells());
+        &cells[q * self.depth * BROAD..][..self.rows * BROAD]
+    }
+
+    fn panels(&self) -> usize {
+        self.m.div_ceil(BROAD)
+    }
+}
+
+/// Adds `XᵀX` of some strips to some columns of panels of the sums.
+struct Products<'a> {
+    columns: Range<usize>,
+    sums: &'a mut [f64],
+    strips: &'a [&'a Rounded],
+    sizes: &'a [f64],
+}
+
+impl WithSimd for Products<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(mut self, _: S) {
+        let wide = S::F32_LANES == BROAD;
+        let panels = self.columns.start / 2..self.columns.end.div_ceil(2);
+        for first in (0..panels.end).step_by(LEFT) {
+            for right in groups(panels.len(), if wide { 3 } else { 1 }) {
+                let right = panels.start + right.start..panels.start + right.end;
+                let last = right.end.min(first + LEFT);
+                for strip in self.strips {
+                    if wide {
+                        for left in first..last {
+                            let right = right.start.max(left)..right.end;
+                            self.tile::<0>(strip, left, right.clone());
+                            self.tile::<WIDE>(strip, left, right);
+                        }
+                    } else if first < last {
+                        self.sixes(strip, first * BROAD..last * BROAD, right.start);
+                    }
+                }
             }
         }
     }
-    for k in 0..p {
-        let squares = filled.iter().skip(m + k).step_by(width).map(|y| y * y).sum();
-        gram.add_yy(k, squares);
+}
+
+impl Products<'_> {
+    /// Eight columns of panel `left`, from its column `FROM` on, times the panels on the right.
+    #[inline(always)]
+    fn tile<const FROM: usize>(&mut self, strip: &Rounded, left: usize, right: Range<usize>) {
+        let mut out = [0.0_f32; WIDE * 3 * BROAD];
+        let cells = strip.panel(left);
+        let panel = |j: usize| strip.panel(right.start + j);
+        match right.len() {
+            3 => {
+                let right = [panel(0), panel(1), panel(2)];
+                dispatch(Outer::<3, FROM> { left: cells, right, out: &mut out });
+            }
+            2 => {
+                let right = [panel(0), panel(1)];
+                dispatch(Outer::<2, FROM> { left: cells, right, out: &mut out });
+            }
+            _ => dispatch(Outer::<1, FROM> { left: cells, right: [panel(0)], out: &mut out }),
+        }
+        let first = left * BROAD + FROM;
+        for (i, sums) in out.chunks_exact(right.len() * BROAD).take(WIDE).enumerate() {
+            for (j, sums) in right.clone().zip(sums.chunks_exact(BROAD)) {
+                self.add_up(first + i, j, sums);
+            }
+        }
+    }
+
+    /// Some columns on the left, six at a time, times one panel on the right.
+    #[inline(always)]
+    fn sixes(&mut self, strip: &Rounded, columns: Range<usize>, right: usize) {
+        let last = strip.panels() - 1;
+        let panel = strip.panel(right);
+        for from in columns.clone().step_by(SIX) {
+            let q = from / BROAD;
+            let left = [q, (q + 1).min(last)].map(|q| strip.panel(q));
+            let mut out = [0.0_f32; SIX * BROAD];
+            let (right_panel, sums) = (panel, &mut out);
+            match from % BROAD {
+                0 => dispatch(Six::<0> { left, right: right_panel, out: sums }),
+                2 => dispatch(Six::<2> { left, right: right_panel, out: sums }),
+                4 => dispatch(Six::<4> { left, right: right_panel, out: sums }),
+                6 => dispatch(Six::<6> { left, right: right_panel, out: sums }),
+                8 => dispatch(Six::<8> { left, right: right_panel, out: sums }),
+                10 => dispatch(Six::<10> { left, right: right_panel, out: sums }),
+                12 => dispatch(Six::<12> { left, right: right_panel, out: sums }),
+                _ => dispatch(Six::<14> { left, right: right_panel, out: sums }),
+            }
+            for (i, sums) in (from..columns.end).zip(out.chunks_exact(BROAD)) {
+                self.add_up(i, right, sums);
+            }
+        }
+    }
+
+    /// Adds the sums of column `i` with the sixteen columns of panel `right`, in their own units, where they are on or above the
+    /// diagonal of blocks.
+    #[inline(always)]
+    fn add_up(&mut self, i: usize, right: usize, sums: &[f32]) {
+        let (base, size) = (upper(0, self.columns.start), self.sizes[i]);
+        let halves = pulp::as_arrays::<WIDE, f32>(sums).0;
+        let sizes = pulp::as_arrays::<WIDE, f64>(self.sizes).0;
+        for (j, sums) in (2 * right..self.columns.end).zip(halves) {
+            if i / WIDE <= j {
+                let row = &mut self.sums[upper(i / WIDE, j) - base + i % WIDE * WIDE..];
+                let row = &mut pulp::as_arrays_mut::<WIDE, f64>(row).0[0];
+                // Arrays, so that the compiler knows the lengths and uses whole registers.
+                let mut parts = [0.0; WIDE];
+                for k in 0..WIDE {
+                    parts[k] = f64::from(sums[k]) * (size * sizes[j][k]);
+                }
+                for k in 0..WIDE {
+                    row[k] += parts[k];
+                }
+            }
+        }
+    }
+}
+
+/// Sums of eight columns on the left, from `FROM` on, times `N` panels on the right, over the rows. Compiled by itself.
+struct Outer<'a, const N: usize, const FROM: usize> {
+    left: &'a [f32],
+    right: [&'a [f32]; N],
+    /// `N` panels wide, row-major.
+    out: &'a mut [f32],
+}
+
+impl<const N: usize, const FROM: usize> WithSimd for Outer<'_, N, FROM> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        if S::F32_LANES != BROAD {
+            unreachable!("other registers take tiles of six columns");
+        }
+        let left = pulp::as_arrays::<BROAD, f32>(self.left).0;
+        let mut right: [&[S::f32s]; N] = [&[]; N];
+        for j in 0..N {
+            right[j] = &S::as_simd_f32s(self.right[j]).0[..left.len()];
+        }
+        let mut sums = [[simd.splat_f32s(0.0); N]; WIDE];
+        for row in 0..left.len() {
+            let mut r = [simd.splat_f32s(0.0); N];
+            for j in 0..N {
+                r[j] = right[j][row];
+            }
+            for i in 0..WIDE {
+                let l = simd.splat_f32s(left[row][FROM + i]);
+                for j in 0..N {
+                    sums[i][j] = simd.mul_add_e_f32s(l, r[j], sums[i][j]);
+                }
+            }
+        }
+        let out = pulp::as_arrays_mut::<N, S::f32s>(S::as_mut_simd_f32s(self.out).0).0;
+        out[..WIDE].copy_from_slice(&sums);
+    }
+}
+
+/// Sums of six columns on the left, which begin with column `FROM` of one panel and may go on in the next, times one panel on the
+/// right. Compiled by itself.
+struct Six<'a, const FROM: usize> {
+    left: [&'a [f32]; 2],
+    right: &'a [f32],
+    out: &'a mut [f32; SIX * BROAD],
+}
+
+impl<const FROM: usize> WithSimd for Six<'_, FROM> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        match S::F32_LANES {
+            8 => self.run::<S, 2>(simd),
+            4 => self.run::<S, 4>(simd),
+            1 => self.run::<S, BROAD>(simd),
+            _ => unreachable!("wide registers take tiles of whole panels"),
+        }
+    }
+}
+
+impl<const FROM: usize> Six<'_, FROM> {
+    #[inline(always)]
+    fn run<S: Simd, const V: usize>(self, simd: S) {
+        let right = pulp::as_arrays::<V, S::f32s>(S::as_simd_f32s(self.right).0).0;
+        let one = &pulp::as_arrays::<BROAD, f32>(self.left[0]).0[..right.len()];
+        let two = &pulp::as_arrays::<BROAD, f32>(self.left[1]).0[..right.len()];
+        let mut sums = [[simd.splat_f32s(0.0); V]; SIX];
+        for row in 0..right.len() {
+            let r = right[row];
+            for i in 0..SIX {
+                let at = FROM + i;
+                let l = if at < BROAD { one[row][at] } else { two[row][at - BROAD] };
+                let l = simd.splat_f32s(l);
+                for v in 0..V {
+                    sums[i][v] = simd.mul_add_e_f32s(l, r[v], sums[i][v]);
+                }
+            }
+        }
+        let out = pulp::as_arrays_mut::<V, S::f32s>(S::as_mut_simd_f32s(self.out).0).0;
+        out[..SIX].copy_from_slice(&sums);
     }
 }

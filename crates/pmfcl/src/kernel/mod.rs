@@ -25,6 +25,7 @@ mod cholesky;
 mod factor;
 mod gram;
 mod householder;
+mod instructions;
 mod mixed;
 mod parallel;
 mod solve;
@@ -34,9 +35,10 @@ mod tests;
 mod tile;
 
 pub(crate) use cholesky::{Steps, blocked, decompose};
-pub(crate) use factor::{factor, stack};
+pub(crate) use factor::{Stairs, factor, stack};
 pub(crate) use gram::Gram;
 pub(crate) use householder::Reflections;
+pub use instructions::instruction_set;
 pub(crate) use mixed::Mixed;
 pub(crate) use parallel::{each, with_threads};
 
@@ -48,6 +50,11 @@ pub(crate) trait Source: Sync {
 
     /// Writes the rows `from .. from + out.len() / (m + p)`.
     fn fill(&self, from: usize, out: &mut [f64]);
+
+    /// The first features of all rows from `from` on that are zero, as far as that is known.
+    fn zeros(&self, _from: usize) -> usize {
+        0
+    }
 }
 
 /// `R` and `Z` of the QR decomposition of `[X | Y]`, and what `X` leaves of `Y`.

@@ -1,34 +1,52 @@
 //! Whitening: `X ← X R⁻¹` and `Y ← Y − X R⁻¹ Z`, one packed strip at a time.
 //!
-//! By substitution, never with the inverse of `R`: each row solves a system whose `R` is off by a
-//! few units in the last place of its entries, whatever the condition of `R`.
+//! Column by column of blocks, from left to right: what the columns before explain is subtracted, then the block is multiplied by
+//! the inverse of its corner of `R`.
+//!
+//! ```text
+//!       ┌─┬─┬─┐
+//!   R = │C│F│F│     X_j ← (X_j − Σ_i X_i F_ij) C_j⁻¹
+//!       │ │C│F│
+//!       │ │ │C│
+//!       └─┴─┴─┘
+//! ```
+//!
+//! Only corners of up to 24 columns are inverted: that costs no digits against substitution, while with the whole of `R⁻¹` the
+//! rows would be off by its condition number.
 
 use std::ops::Range;
 
 use pulp::{Simd, WithSimd};
 
+use super::instructions::{Instructions, dispatch};
 use super::strip::{Aligned, Strip, WIDE, groups};
 use super::tile;
 
-/// Features eliminated in one go: their factors for two panels stay in the first-level cache.
+/// Features eliminated in one go: their factors for three panels stay in the first-level cache.
 const AHEAD: usize = 128;
+
+/// Columns of the widest corner, and rows that are whitened at once with eight-number registers and with others.
+const CORNER: usize = 3 * WIDE;
+const EIGHT: usize = 8;
+const SIX: usize = 6;
 
 /// `[R | Z]` laid out for [`Whitener::apply`].
 pub(super) struct Whitener {
     p: usize,
-    /// For each group of panels, feature panels first: for each feature, its factors. A lone target
+    /// Panels in a group.
+    size: usize,
+    /// For each group of panels, feature panels first: for each feature before it, its factors. A lone target
     /// has one factor per feature.
     factors: Vec<Aligned>,
-    /// `R` on the diagonal panels, with reciprocals on the diagonal.
-    corners: Vec<[[f64; WIDE]; WIDE]>,
-    /// The whitened features, four rows side by side: for each four rows, feature after feature.
-    turned: Aligned,
+    /// For each group of feature panels the inverse of `R` there, row after row.
+    corners: Vec<Aligned>,
 }
 
 impl Whitener {
     /// Lays out `m` rows of width `m + p`; the diagonal is positive.
     pub(super) fn new(m: usize, p: usize, cells: &[f64]) -> Self {
         let (x, y) = (m.div_ceil(WIDE), p.div_ceil(WIDE));
+        let size = Instructions::current().group();
         // Columns that only fill up a panel are zero; a one on the diagonal keeps them so.
         let r = |i: usize, j: usize| match (i < m, j < m) {
             (true, true) if i <= j => cells[i * (m + p) + j],
@@ -36,38 +54,24 @@ impl Whitener {
             _ => 0.0,
         };
         let z = |i: usize, k: usize| if i < m && k < p { cells[i * (m + p) + m + k] } else { 0.0 };
-        let mut factors = Vec::new();
-        for group in groups(x) {
-            // The corners are zero here: what is solved needs no more clearing.
-            let above = |i: usize, j: usize| if i / WIDE < j / WIDE { r(i, j) } else { 0.0 };
-            let from = group.start * WIDE;
-            factors.push(lay_out(WIDE * group.end, group.len() * WIDE, |i, j| above(i, from + j)));
+        let (mut factors, mut corners) = (Vec::new(), Vec::new());
+        for group in groups(x, size) {
+            let (from, wide) = (group.start * WIDE, group.len() * WIDE);
+            factors.push(lay_out(from, wide, |i, j| r(i, from + j)));
+            corners.push(inverse(wide, |i, j| r(from + i, from + j)));
         }
-        for group in groups(y) {
+        for group in groups(y, size) {
             let columns = if is_single(p, &group) { 1 } else { group.len() * WIDE };
             factors.push(lay_out(WIDE * x, columns, |i, k| z(i, group.start * WIDE + k)));
         }
-        let corner = |q: usize| {
-            std::array::from_fn(|i| {
-                std::array::from_fn(|j| {
-                    let cell = r(WIDE * q + i, WIDE * q + j);
-                    if i == j { 1.0 / cell } else { cell }
-                })
-            })
-        };
-        let corners = (0..x).map(corner).collect();
-        Self { p, factors, corners, turned: Aligned::zeros(0) }
+        Self { p, size, factors, corners }
     }
 
     /// Whitens the rows of a strip where they are.
     ///
     /// Cost: `n m (m + 2p)` flops for `n` rows.
-    pub(super) fn apply(&mut self, strip: &mut Strip) {
-        let (x, _) = strip.panels();
-        if self.turned.cells().is_empty() {
-            self.turned = Aligned::zeros(strip.stride() * x);
-        }
-        tile::dispatch(Apply { whitener: self, strip });
+    pub(super) fn apply(&self, strip: &mut Strip) {
+        dispatch(Apply { whitener: self, strip });
     }
 }
 
@@ -81,6 +85,20 @@ fn lay_out(rows: usize, columns: usize, cell: impl Fn(usize, usize) -> f64) -> A
     out
 }
 
+/// The inverse of a small upper triangle, row-major.
+fn inverse(size: usize, r: impl Fn(usize, usize) -> f64) -> Aligned {
+    let mut out = Aligned::zeros(size * size);
+    let cells = out.cells_mut();
+    for j in 0..size {
+        cells[j * size + j] = 1.0 / r(j, j);
+        for i in (0..j).rev() {
+            let known: f64 = (i + 1..=j).map(|k| r(i, k) * cells[k * size + j]).sum();
+            cells[i * size + j] = -known / r(i, i);
+        }
+    }
+    out
+}
+
 /// Whether a group of target panels holds one target only.
 fn is_single(p: usize, group: &Range<usize>) -> bool {
     group.len() == 1 && p - group.start * WIDE == 1
@@ -88,7 +106,7 @@ fn is_single(p: usize, group: &Range<usize>) -> bool {
 
 /// [`Whitener::apply`] with the registers of one processor.
 struct Apply<'a> {
-    whitener: &'a mut Whitener,
+    whitener: &'a Whitener,
     strip: &'a mut Strip,
 }
 
@@ -98,40 +116,41 @@ impl WithSimd for Apply<'_> {
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
         match S::F64_LANES {
-            4 => self.run::<S, 1>(simd),
-            2 => self.run::<S, 2>(simd),
-            _ => self.run::<S, 4>(simd),
+            8 => self.run::<S, 1, EIGHT>(simd),
+            4 => self.run::<S, 2, SIX>(simd),
+            2 => self.run::<S, 4, SIX>(simd),
+            _ => self.run::<S, 8, SIX>(simd),
         }
     }
 }
 
 impl Apply<'_> {
     #[inline(always)]
-    fn run<S: Simd, const V: usize>(self, simd: S) {
+    fn run<S: Simd, const V: usize, const ROWS: usize>(self, simd: S) {
         let Self { whitener, strip } = self;
         let (x, y) = strip.panels();
-        let (rows, stride) = (strip.padded(), strip.stride());
-        let turned = &mut whitener.turned.cells_mut()[..rows * x * WIDE];
+        let (rows, stride, size) = (strip.padded(), strip.stride(), whitener.size);
         let mut factors = whitener.factors.iter().map(Aligned::cells);
-        for group in groups(x) {
-            let panels = &mut strip.cells_mut()[group.start * stride..group.end * stride];
+        for (group, corner) in groups(x, size).zip(&whitener.corners) {
+            let (known, panels) = strip.cells_mut().split_at_mut(group.start * stride);
             let factors = factors.next().unwrap_or(&[]);
-            let (from, corners) = (group.start * WIDE, &whitener.corners[group.clone()]);
-            let job = Job { turned, features: x * WIDE, panels, stride, factors };
+            let mut job = Job { known, panels, rows, stride, factors };
             match group.len() {
-                2 => job.solve::<S, V, 2>(simd, from, corners),
-                _ => job.solve::<S, V, 1>(simd, from, corners),
+                3 => job.solve::<ROWS, 3>(corner.cells()),
+                2 => job.solve::<ROWS, 2>(corner.cells()),
+                _ => job.solve::<ROWS, 1>(corner.cells()),
             }
         }
-        for group in groups(y) {
-            let (from, to) = ((x + group.start) * stride, (x + group.end) * stride);
-            let panels = &mut strip.cells_mut()[from..to];
+        let (known, targets) = strip.cells_mut().split_at_mut(x * stride);
+        for group in groups(y, size) {
+            let panels = &mut targets[group.start * stride..group.end * stride];
             let factors = factors.next().unwrap_or(&[]);
-            let mut job = Job { turned, features: x * WIDE, panels, stride, factors };
+            let mut job = Job { known, panels, rows, stride, factors };
             match group.len() {
-                2 => job.update::<2>(x * WIDE),
-                _ if is_single(whitener.p, &group) => job.update_single::<S, V>(simd),
-                _ => job.update::<1>(x * WIDE),
+                3 => job.update::<ROWS, 3>(),
+                2 => job.update::<ROWS, 2>(),
+                _ if is_single(whitener.p, &group) => job.update_single::<S, V, ROWS>(simd),
+                _ => job.update::<ROWS, 1>(),
             }
         }
     }
@@ -139,83 +158,56 @@ impl Apply<'_> {
 
 /// One group of panels, to be cleared of the features before it.
 struct Job<'a> {
-    turned: &'a mut [f64],
-    features: usize,
+    /// Panels of whitened features.
+    known: &'a [f64],
     panels: &'a mut [f64],
+    rows: usize,
     stride: usize,
     factors: &'a [f64],
 }
 
 impl Job<'_> {
-    /// Subtracts what the first `known` features explain.
+    /// Subtracts what the known features explain.
     #[inline(always)]
-    fn update<const N: usize>(&mut self, known: usize) {
-        let factors = self.factors[..known * N * WIDE].chunks(AHEAD * N * WIDE);
-        for (ahead, factors) in factors.enumerate() {
-            let piece = ahead * AHEAD * WIDE..known.min((ahead + 1) * AHEAD) * WIDE;
-            for (block, turned) in self.turned.chunks_exact(self.features * WIDE).enumerate() {
-                let at = std::array::from_fn(|j| j * self.stride + block * WIDE * WIDE);
-                let sources = &turned[piece.clone()];
-                tile::dispatch(tile::Inner::<N> { sources, factors, panels: self.panels, at });
+    fn update<const ROWS: usize, const N: usize>(&mut self) {
+        let factors = self.factors.chunks(AHEAD * N * WIDE);
+        let known = self.known.chunks(AHEAD / WIDE * self.stride);
+        for (factors, known) in factors.zip(known) {
+            for row in (0..self.rows).step_by(ROWS) {
+                let at = std::array::from_fn(|j| j * self.stride + row * WIDE);
+                let (sources, stride) = (&known[row * WIDE..], self.stride);
+                let panels = &mut *self.panels;
+                dispatch(tile::Inner::<ROWS, N, false> { sources, stride, factors, panels, at });
             }
         }
     }
 
-    /// Subtracts what the features before `from` explain, then solves within the group.
+    /// Subtracts what the known features explain, then solves within the group.
     #[inline(always)]
-    fn solve<S: Simd, const V: usize, const N: usize>(
-        mut self,
-        simd: S,
-        from: usize,
-        corners: &[[[f64; WIDE]; WIDE]],
-    ) {
-        self.update::<N>(from);
-        let Self { turned, features, panels, stride, factors } = self;
-        let own = &factors[from * N * WIDE..];
-        for (block, turned) in turned.chunks_exact_mut(features * WIDE).enumerate() {
-            let solved = &mut turned[from * WIDE..(from + N * WIDE) * WIDE];
-            for q in 0..N {
-                let rows = four::<S, V>(panels, q * stride, block);
-                let mut left: [[S::f64s; V]; WIDE] = std::array::from_fn(|i| rows[i]);
-                for feature in 0..q * WIDE {
-                    let at = (feature * N + q) * WIDE;
-                    let f = tile::registers::<S, V>(&own[at..at + WIDE])[0];
-                    for i in 0..WIDE {
-                        let x = simd.splat_f64s(solved[feature * WIDE + i]);
-                        for v in 0..V {
-                            left[i][v] = simd.negate_mul_add_e_f64s(x, f[v], left[i][v]);
-                        }
-                    }
-                }
-                let [result, columns] = tile::substitute::<S, V>(simd, left, &corners[q]);
-                rows.copy_from_slice(&result);
-                let to = &mut solved[q * WIDE * WIDE..(q + 1) * WIDE * WIDE];
-                tile::registers_mut::<S, V>(to).copy_from_slice(&columns);
+    fn solve<const ROWS: usize, const N: usize>(&mut self, corner: &[f64]) {
+        self.update::<ROWS, N>();
+        let mut copy = [0.0; EIGHT * CORNER];
+        for row in (0..self.rows).step_by(ROWS) {
+            let at: [usize; N] = std::array::from_fn(|j| j * self.stride + row * WIDE);
+            for (to, from) in copy.chunks_exact_mut(ROWS * WIDE).zip(at) {
+                to.copy_from_slice(&self.panels[from..from + ROWS * WIDE]);
             }
+            let (sources, stride) = (&copy[..N * ROWS * WIDE], ROWS * WIDE);
+            let (factors, panels) = (corner, &mut *self.panels);
+            dispatch(tile::Inner::<ROWS, N, true> { sources, stride, factors, panels, at });
         }
     }
 
-    /// As [`Self::update`] with all features, for a panel of which only the first column is in use.
+    /// As [`Self::update`], for a panel of which only the first column is in use.
     #[inline(always)]
-    fn update_single<S: Simd, const V: usize>(&mut self, simd: S) {
-        let blocks = self.turned.chunks_exact(self.features * WIDE);
-        for (turned, y) in blocks.zip(self.panels.chunks_exact_mut(WIDE * WIDE)) {
-            let sums = tile::inner_single::<S, V>(simd, turned, self.factors);
-            let sums: &[f64] = pulp::bytemuck::cast_slice(sums.as_slice());
-            for (y, sum) in y.chunks_exact_mut(WIDE).zip(sums) {
+    fn update_single<S: Simd, const V: usize, const ROWS: usize>(&mut self, simd: S) {
+        for row in (0..self.rows).step_by(ROWS) {
+            let sources = &self.known[row * WIDE..];
+            let sums = tile::inner_single::<S, V, ROWS>(simd, sources, self.stride, self.factors);
+            let panel = self.panels[row * WIDE..].chunks_exact_mut(WIDE);
+            for (y, sum) in panel.zip(sums) {
                 y[0] -= sum;
             }
         }
     }
-}
-
-/// The `block`th four rows of the panel that begins at `panel`.
-#[inline(always)]
-fn four<S: Simd, const V: usize>(
-    panels: &mut [f64],
-    panel: usize,
-    block: usize,
-) -> &mut [[S::f64s; V]] {
-    let cells = &mut panels[panel + block * WIDE * WIDE..][..WIDE * WIDE];
-    tile::registers_mut::<S, V>(cells)
 }

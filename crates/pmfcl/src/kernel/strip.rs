@@ -1,7 +1,7 @@
 //! Rows cut into strips and packed for the micro-kernels.
 //!
-//! Four neighbouring columns form a *panel*, stored row after row, so that a kernel walks through
-//! memory in one direction whatever the width of the matrix:
+//! Eight neighbouring columns form a *panel*, stored row after row, so that a kernel walks through
+//! memory in one direction whatever the width of the matrix, a cache line at a time (here with four):
 //!
 //! ```text
 //! row-major rows          panel 0      panel 1      targets
@@ -18,21 +18,26 @@ use std::ops::Range;
 use super::{Source, parallel};
 
 /// Columns in a panel.
-pub(super) const WIDE: usize = 4;
+pub(super) const WIDE: usize = 8;
 
-/// Rows in a strip of narrow matrices: four panels stay in a 32 kB first-level cache, and the
-/// distance between panels is no multiple of 4 kB, which would make them evict each other.
-const DEEP: usize = 192;
+/// Rows in a strip, which kernels sum in registers before they add to the sums of a matrix: four panels of them stay in a first-level cache
+/// of 48 kB, three in one of 32 kB. It fixes the order of summation, and with it the bits of a result. The distance between panels is no multiple of
+/// 4 kB, which would make them evict each other.
+pub(super) const DEEP: usize = 168;
 
-/// Cells of a strip that stay in a 512 kB second-level cache, with room for what passes through.
-const CACHED: usize = 48 * 1024;
+/// Strips that are summed one after another for the same sums: those of a wide matrix pass through the processor once for all of them, and two dozen
+/// panels stay in a second-level cache of 1 MB.
+pub(super) const STRIPS: usize = 4;
 
-/// Cells filled at once before they are packed.
-const FILLED: usize = 8 * 1024;
+/// Whitening works on whole blocks of six and of eight rows.
+const ROWS: usize = 24;
 
-/// From this many columns on a whole strip is filled before it is packed, so that a basis maps many rows at once and threads share
-/// them, this many rows at a time.
-const WHOLE: usize = 768;
+/// Cells filled at once before they are packed; of wide rows at least so many rows, so that a basis maps many at once.
+const FILLED: usize = 3 * 1024;
+const MANY: usize = 48;
+
+/// From this many columns on threads share rows that are filled, so many at a time.
+const SHARED: usize = 768;
 const PIECE: usize = 32;
 
 /// Numbers that start on a cache line, so that no vector straddles two.
@@ -65,48 +70,37 @@ pub(super) struct Strip {
     p: usize,
     depth: usize,
     rows: usize,
+    skipped: usize,
     filled: Vec<f64>,
     packed: Aligned,
 }
 
 impl Strip {
-    /// An empty strip for rows of `m` features and `p` targets.
-    pub(super) fn new(m: usize, p: usize) -> Self {
-        let panels = m.div_ceil(WIDE) + p.div_ceil(WIDE);
-        let depth = depth(panels);
-        let chunk = if m + p < WHOLE { (FILLED / (m + p)).clamp(8, depth) } else { depth };
-        let filled = vec![0.0; chunk * (m + p)];
-        Self { m, p, depth, rows: 0, filled, packed: Aligned::zeros(panels * depth * WIDE) }
+    /// An empty strip for up to `rows` rows of `m` features and `p` targets, [`DEEP`] at most.
+    pub(super) fn new(m: usize, p: usize, rows: usize) -> Self {
+        let (panels, width) = (m.div_ceil(WIDE) + p.div_ceil(WIDE), m + p);
+        let depth = rows.max(1).next_multiple_of(ROWS).min(DEEP);
+        let least = if width < SHARED { 8 } else { MANY };
+        let filled = vec![0.0; (FILLED / width).clamp(least.min(depth), depth) * width];
+        let packed = Aligned::zeros(panels * depth * WIDE);
+        Self { m, p, depth, rows: 0, skipped: 0, filled, packed }
     }
 
-    /// Calls `work` with the strip holding each piece of `rows` in turn.
-    pub(super) fn each(
-        &mut self,
-        source: &impl Source,
-        rows: Range<usize>,
-        mut work: impl FnMut(&mut Self),
-    ) {
-        let mut from = rows.start;
-        while from < rows.end {
-            let take = self.depth.min(rows.end - from);
-            self.load(source, from, take);
-            work(self);
-            from += take;
-        }
-    }
-
-    fn load(&mut self, source: &impl Source, from: usize, rows: usize) {
+    /// Takes some rows in the place of those it has; none leaves it empty.
+    pub(super) fn load(&mut self, source: &impl Source, rows: Range<usize>) {
         let width = self.m + self.p;
         let chunk = self.filled.len() / width;
+        let (from, rows) = (rows.start, rows.len());
         let mut done = 0;
         while done < rows {
             let take = chunk.min(rows - done);
-            fill(source, from + done, width, &mut self.filled[..take * width]);
+            source.fill(from + done, &mut self.filled[..take * width]);
             self.pack(done, take);
             done += take;
         }
         self.rows = rows;
-        // Kernels work on four rows at a time: the last rows are filled up with zeros.
+        self.skipped = if rows > 0 { source.zeros(from) / WIDE / 3 * 3 } else { usize::MAX };
+        // Whitening works on several rows at a time: the last rows are filled up with zeros.
         let padded = self.padded() * WIDE;
         for panel in self.packed.cells_mut().chunks_exact_mut(self.depth * WIDE) {
             panel[rows * WIDE..padded].fill(0.0);
@@ -137,9 +131,14 @@ impl Strip {
         features.chain(targets).zip(panels).for_each(pack);
     }
 
-    /// Rows in use, rounded up to a whole number of panel blocks.
+    /// Whether there are no rows.
+    pub(super) fn is_empty(&self) -> bool {
+        self.rows == 0
+    }
+
+    /// Rows in use, rounded up to whole blocks of rows.
     pub(super) fn padded(&self) -> usize {
-        self.rows.next_multiple_of(WIDE)
+        self.rows.next_multiple_of(ROWS)
     }
 
     /// Cells between the beginnings of two panels.
@@ -152,9 +151,15 @@ impl Strip {
         (self.m.div_ceil(WIDE), self.p.div_ceil(WIDE))
     }
 
-    /// One panel's rows, the padding included.
+    /// The first feature panels, in threes, that hold zeros only.
+    pub(super) fn skipped(&self) -> usize {
+        self.skipped
+    }
+
+    /// The rows in use of a panel.
+    #[inline(always)]
     pub(super) fn panel(&self, q: usize) -> &[f64] {
-        &self.packed.cells()[q * self.stride()..][..self.padded() * WIDE]
+        &self.packed.cells()[q * self.stride()..][..self.rows * WIDE]
     }
 
     /// All panels, `stride` apart.
@@ -165,24 +170,14 @@ impl Strip {
 
 /// Fills rows from `from` on; threads share those of wide sources.
 pub(super) fn fill(source: &impl Source, from: usize, width: usize, out: &mut [f64]) {
-    if width < WHOLE || parallel::threads() < 2 {
+    if width < SHARED || parallel::threads() < 2 {
         return source.fill(from, out);
     }
     let pieces = (from..).step_by(PIECE).zip(out.chunks_mut(PIECE * width)).collect();
     parallel::each(pieces, |(from, out): (usize, &mut [f64])| source.fill(from, out));
 }
 
-/// Rows per strip, a function of the number of columns alone: it fixes the order of summation, and
-/// with it the bits of the result.
-fn depth(panels: usize) -> usize {
-    (CACHED / (panels * WIDE)).clamp(96, DEEP) / WIDE * WIDE
-}
-
-/// Cuts `count` panels into pairs, the last one alone where their number is odd.
-///
-/// A tile of one panel against two keeps eight sums in flight, enough to hide the latency of a multiplication,
-/// and leaves registers to spare. Against three it would need all sixteen, and a compiler that plans for one
-/// more spills a sum in every step: half the speed.
-pub(super) fn groups(count: usize) -> impl Iterator<Item = Range<usize>> {
-    (0..count).step_by(2).map(move |from| from..count.min(from + 2))
+/// Cuts `count` panels into groups of `size`, the last one shorter where that does not divide their number.
+pub(super) fn groups(count: usize, size: usize) -> impl Iterator<Item = Range<usize>> {
+    (0..count).step_by(size).map(move |from| from..count.min(from + size))
 }

@@ -6,6 +6,7 @@ mod double;
 mod made;
 
 use double::{Double, least_squares};
+use instructions::tests::each_set;
 use made::{Made, well_conditioned};
 
 const EPS: f64 = f64::EPSILON;
@@ -87,7 +88,7 @@ fn distance(a: &[f64], b: &[f64]) -> f64 {
     (off / b.iter().map(|b| square(*b)).sum::<f64>()).sqrt()
 }
 
-const SHAPES: [(usize, usize, usize); 16] = [
+const SHAPES: [(usize, usize, usize); 18] = [
     (1, 1, 1),
     (1, 5, 1),
     (2, 1, 1),
@@ -104,25 +105,32 @@ const SHAPES: [(usize, usize, usize); 16] = [
     (60, 61, 3),
     (400, 131, 1),
     (1100, 12, 13),
+    (777, 25, 17),
+    (391, 49, 8),
 ];
+
+/// More panels than stay on the left of one band.
+const BANDS: (usize, usize, usize) = (210, 199, 2);
 
 #[test]
 fn sums_equal_compensated_sums_for_all_shapes() {
-    for (n, m, p) in SHAPES {
+    for (n, m, p) in SHAPES.into_iter().chain([BANDS]) {
         let rows = well_conditioned(n, m, p);
-        let mut gram = Gram::new(m, p);
-        gram.add(&rows, 0..n);
         let (truth, width) = (products(&rows), m + p);
-        // n roundings, each at most ε of the sum of sizes.
-        let near = |got: f64, i: usize, j: usize| {
-            let size = (truth[i * width + i] * truth[j * width + j]).sqrt();
-            assert!((got - truth[i * width + j]).abs() <= (n + 4) as f64 * EPS * size);
-        };
-        for i in 0..m {
-            (i..m).for_each(|j| near(gram.xx(i, j), i, j));
-            (0..p).for_each(|k| near(gram.xy(i, k), i, m + k));
-        }
-        (0..p).for_each(|k| near(gram.yy(k), m + k, m + k));
+        each_set(|_| {
+            let mut gram = Gram::new(m, p);
+            gram.add(&rows, 0..n);
+            // n roundings, each at most ε of the sum of sizes.
+            let near = |got: f64, i: usize, j: usize| {
+                let size = (truth[i * width + i] * truth[j * width + j]).sqrt();
+                assert!((got - truth[i * width + j]).abs() <= (n + 4) as f64 * EPS * size);
+            };
+            for i in 0..m {
+                (i..m).for_each(|j| near(gram.xx(i, j), i, j));
+                (0..p).for_each(|k| near(gram.xy(i, k), i, m + k));
+            }
+            (0..p).for_each(|k| near(gram.yy(k), m + k, m + k));
+        });
     }
 }
 
@@ -141,33 +149,124 @@ fn merged_sums_equal_sums_over_all_rows() {
 
 #[test]
 fn a_triangle_reproduces_the_products_for_all_shapes() {
-    for (n, m, p) in SHAPES {
-        let rows = well_conditioned(n, m, p);
-        assert_same_products(&factor_all(&rows), &rows);
-    }
+    each_set(|_| {
+        for (n, m, p) in SHAPES {
+            let rows = well_conditioned(n, m, p);
+            assert_same_products(&factor_all(&rows), &rows);
+        }
+    });
 }
 
 #[test]
 fn the_triangle_of_sums_reproduces_the_products() {
-    for (n, m, p) in SHAPES.into_iter().filter(|(n, m, _)| *n >= 2 * m && *n > 10) {
-        let rows = well_conditioned(n, m, p);
-        let mut gram = Gram::new(m, p);
-        gram.add(&rows, 0..n);
-        assert_same_products(&decompose(&gram).unwrap().0, &rows);
-    }
+    each_set(|_| {
+        for (n, m, p) in SHAPES.into_iter().filter(|(n, m, _)| *n >= 2 * m && *n > 10) {
+            let rows = well_conditioned(n, m, p);
+            let mut gram = Gram::new(m, p);
+            gram.add(&rows, 0..n);
+            assert_same_products(&decompose(&gram).unwrap().0, &rows);
+        }
+    });
 }
 
 #[test]
 fn stacked_triangles_equal_the_triangle_of_all_rows() {
-    for (n, m, p) in SHAPES {
-        let rows = well_conditioned(n, m, p);
-        for cut in [0, 1, n / 3, n] {
-            let a = factor(m, p, &rows, 0..cut.min(n));
-            let b = factor(m, p, &rows, cut.min(n)..n);
-            assert_same_products(&stack(a.clone(), b.clone()), &rows);
-            assert_same_products(&stack(b, a), &rows);
+    each_set(|_| {
+        for (n, m, p) in SHAPES {
+            let rows = well_conditioned(n, m, p);
+            for cut in [0, 1, n / 3, n] {
+                let a = factor(m, p, &rows, 0..cut.min(n));
+                let b = factor(m, p, &rows, cut.min(n)..n);
+                assert_same_products(&stack(a.clone(), b.clone()), &rows);
+                assert_same_products(&stack(b, a), &rows);
+            }
         }
+    });
+}
+
+/// Rows of which row `i` begins with `i` zeros, and which say so.
+struct Stepped(Made);
+
+impl Source for Stepped {
+    fn rows(&self) -> usize {
+        self.0.n()
     }
+
+    fn fill(&self, from: usize, out: &mut [f64]) {
+        self.0.fill(from, out);
+    }
+
+    fn zeros(&self, from: usize) -> usize {
+        from
+    }
+}
+
+#[test]
+fn zeros_that_are_known_are_skipped_and_change_no_bit() {
+    let (m, p) = (521, 2);
+    let mut rows = well_conditioned(m, m, p);
+    for (i, row) in rows.cells.chunks_exact_mut(m + p).enumerate() {
+        row[..i].fill(0.0);
+    }
+    each_set(|set| {
+        for threads in [1, 3] {
+            let (mut all, mut some) = (Gram::new(m, p), Gram::new(m, p));
+            with_threads(threads, || {
+                all.add(&rows, 0..m);
+                some.add(&Stepped(rows.clone()), 0..m);
+            });
+            assert!(all == some, "{set}, {threads} threads");
+        }
+    });
+}
+
+#[test]
+fn products_in_single_precision_are_off_by_no_more_than_their_rounding() {
+    for (n, m, p) in SHAPES.into_iter().chain([BANDS]) {
+        let rows = well_conditioned(n, m, p);
+        let (truth, width) = (products(&rows), m + p);
+        each_set(|set| {
+            // Powers of two as units: the first columns are rounded as they are, others far from 1.
+            let units: Vec<f64> = (0..m).map(|j| 2f64.powi([0, 3, -40][j % 3])).collect();
+            let mut gram = Gram::new(m, p);
+            Mixed { units: &units }.add(&mut gram, &rows, 0..n);
+            let near = |got: f64, i: usize, j: usize, share: f64| {
+                let size = (truth[i * width + i] * truth[j * width + j]).sqrt();
+                let error = (got - truth[i * width + j]).abs();
+                assert!(error <= share * size, "{set} {n} × {m}: ({i}, {j}) off by {error:e}");
+            };
+            // Each factor is off by half a unit, each of the sums of up to 168 products by as many.
+            let single = f64::from(f32::EPSILON) / 2.0 * (2.0 + n.min(168) as f64);
+            for i in 0..m {
+                (i..m).for_each(|j| near(gram.xx(i, j), i, j, single + n as f64 * EPS));
+                (0..p).for_each(|k| near(gram.xy(i, k), i, m + k, (n + 4) as f64 * EPS));
+            }
+            (0..p).for_each(|k| near(gram.yy(k), m + k, m + k, (n + 4) as f64 * EPS));
+        });
+    }
+}
+
+#[test]
+fn bits_do_not_depend_on_the_number_of_threads() {
+    each_set(|set| {
+        // Wide enough for threads to share filling, packing, rounding, columns and tiles.
+        for (n, m, p) in [(200, 790, 3), (700, 131, 1)] {
+            let rows = well_conditioned(n, m, p);
+            let units = vec![1.0; m];
+            let found = [1, 2, 3].map(|threads| {
+                with_threads(threads, || {
+                    let (mut sums, mut mixed) = (Gram::new(m, p), Gram::new(m, p));
+                    sums.add(&rows, 0..n);
+                    Mixed { units: &units }.add(&mut mixed, &rows, 0..n);
+                    mixed.lift(0, 0.1);
+                    let root = decompose(&mixed).map(|(triangle, _)| triangle);
+                    (sums, mixed, root, factor_all(&rows))
+                })
+            });
+            assert!(found[0] == found[1], "{set} {n} × {m}: two threads differ from one");
+            assert!(found[0] == found[2], "{set} {n} × {m}: three threads differ from one");
+        }
+    });
 }
 
 #[test]
@@ -187,10 +286,12 @@ fn solutions_are_as_near_to_the_truth_as_householders() {
             for (noise, seed) in [(0.1, 1), (1e-9, 2), (3.0, 3)] {
                 let rows = made::with_condition(n, m, 10f64.powi(power), noise, seed);
                 let truth = least_squares(&rows.cells, m);
-                let ours = distance(&solve(&factor_all(&rows)), &truth);
                 let faer = distance(&solve_by_faer(&rows), &truth);
-                println!("m={m} cond 1e{power} noise {noise:e}: ours {ours:.1e} faer {faer:.1e}");
-                assert!(ours <= 20.0 * faer.max(m as f64 * EPS), "{ours:e} against {faer:e}");
+                each_set(|set| {
+                    let ours = distance(&solve(&factor_all(&rows)), &truth);
+                    println!("{set} m={m} 1e{power} noise {noise:e}: {ours:.1e} faer {faer:.1e}");
+                    assert!(ours <= 20.0 * faer.max(m as f64 * EPS), "{ours:e} against {faer:e}");
+                });
             }
         }
     }
@@ -212,104 +313,116 @@ fn solutions_of_stacked_pieces_are_as_near_to_the_truth() {
 
 #[test]
 fn zero_columns_give_zero_rows_and_disturb_nobody() {
-    for common in [0.0, 1e3] {
-        let mut rows = made::correlated(500, 21, 2, common);
-        for row in rows.cells.chunks_exact_mut(23) {
-            row[0] = 0.0;
-            row[7] = 0.0;
-            row[20] = 0.0;
-            row[22] = 0.0;
+    each_set(|_| {
+        for common in [0.0, 1e3] {
+            let mut rows = made::correlated(500, 21, 2, common);
+            for row in rows.cells.chunks_exact_mut(23) {
+                row[0] = 0.0;
+                row[7] = 0.0;
+                row[20] = 0.0;
+                row[22] = 0.0;
+            }
+            let triangle = factor_all(&rows);
+            assert_same_products(&triangle, &rows);
+            for i in [0, 7, 20] {
+                assert!(triangle.cells[i * 23..(i + 1) * 23].iter().all(|r| r.abs() <= 0.0));
+            }
         }
-        let triangle = factor_all(&rows);
-        assert_same_products(&triangle, &rows);
-        for i in [0, 7, 20] {
-            assert!(triangle.cells[i * 23..(i + 1) * 23].iter().all(|r| r.abs() <= 0.0));
-        }
-    }
+    });
 }
 
 #[test]
 fn equal_columns_keep_their_products() {
-    let mut rows = well_conditioned(300, 12, 1);
-    for row in rows.cells.chunks_exact_mut(13) {
-        row[5] = row[2];
-        row[11] = row[0] + row[1];
-    }
-    assert_same_products(&factor_all(&rows), &rows);
+    each_set(|_| {
+        let mut rows = well_conditioned(300, 12, 1);
+        for row in rows.cells.chunks_exact_mut(13) {
+            row[5] = row[2];
+            row[11] = row[0] + row[1];
+        }
+        assert_same_products(&factor_all(&rows), &rows);
+    });
 }
 
 #[test]
 fn columns_of_any_scale_give_the_scaled_triangle() {
-    for (n, m) in [(300, 6), (4, 6), (2500, 50)] {
-        let plain = well_conditioned(n, m, 2);
-        let mut rows = plain.clone();
-        let powers: Vec<i32> = (0..m + 2).map(|j| [500, -500, 0][j % 3]).collect();
-        let width = m + 2;
-        for row in rows.cells.chunks_exact_mut(width) {
-            for (cell, power) in row.iter_mut().zip(&powers) {
-                *cell *= 2f64.powi(*power);
-            }
-        }
-        let triangle = factor_all(&rows);
-        let half = factor(m, 2, &rows, 0..n / 2);
-        let other = factor(m, 2, &rows, n / 2..n);
-        for mut triangle in [stack(half, other), triangle] {
-            assert!(triangle.cells.iter().all(|c| c.is_finite()));
-            for row in triangle.cells.chunks_exact_mut(width) {
+    each_set(|_| {
+        for (n, m) in [(300, 6), (4, 6), (2500, 50)] {
+            let plain = well_conditioned(n, m, 2);
+            let mut rows = plain.clone();
+            let powers: Vec<i32> = (0..m + 2).map(|j| [500, -500, 0][j % 3]).collect();
+            let width = m + 2;
+            for row in rows.cells.chunks_exact_mut(width) {
                 for (cell, power) in row.iter_mut().zip(&powers) {
-                    *cell *= 2f64.powi(-*power);
+                    *cell *= 2f64.powi(*power);
                 }
             }
-            for (rest, power) in triangle.residual.iter_mut().zip(&powers[m..]) {
-                *rest = *rest * 2f64.powi(-*power) * 2f64.powi(-*power);
+            let triangle = factor_all(&rows);
+            let half = factor(m, 2, &rows, 0..n / 2);
+            let other = factor(m, 2, &rows, n / 2..n);
+            for mut triangle in [stack(half, other), triangle] {
+                assert!(triangle.cells.iter().all(|c| c.is_finite()));
+                for row in triangle.cells.chunks_exact_mut(width) {
+                    for (cell, power) in row.iter_mut().zip(&powers) {
+                        *cell *= 2f64.powi(-*power);
+                    }
+                }
+                for (rest, power) in triangle.residual.iter_mut().zip(&powers[m..]) {
+                    *rest = *rest * 2f64.powi(-*power) * 2f64.powi(-*power);
+                }
+                assert_same_products(&triangle, &plain);
             }
-            assert_same_products(&triangle, &plain);
         }
-    }
+    });
 }
 
 #[test]
 fn a_large_mean_costs_no_more_than_with_householder() {
-    for mean in [1e3, 1e6, 1e8] {
-        let mut rows = well_conditioned(500, 3, 1);
-        for row in rows.cells.chunks_exact_mut(4) {
-            row[0] = 1.0;
-            row[1] += mean;
-            row[3] += row[1] - mean + 0.5 * row[2];
+    each_set(|_| {
+        for mean in [1e3, 1e6, 1e8] {
+            let mut rows = well_conditioned(500, 3, 1);
+            for row in rows.cells.chunks_exact_mut(4) {
+                row[0] = 1.0;
+                row[1] += mean;
+                row[3] += row[1] - mean + 0.5 * row[2];
+            }
+            let truth = least_squares(&rows.cells, 3);
+            let ours = distance(&solve(&factor_all(&rows)), &truth);
+            let faer = distance(&solve_by_faer(&rows), &truth);
+            println!("mean {mean:e}: ours {ours:.1e} faer {faer:.1e}");
+            assert!(ours <= 20.0 * faer.max(3.0 * EPS), "{ours:e} against {faer:e}");
         }
-        let truth = least_squares(&rows.cells, 3);
-        let ours = distance(&solve(&factor_all(&rows)), &truth);
-        let faer = distance(&solve_by_faer(&rows), &truth);
-        println!("mean {mean:e}: ours {ours:.1e} faer {faer:.1e}");
-        assert!(ours <= 20.0 * faer.max(3.0 * EPS), "{ours:e} against {faer:e}");
-    }
+    });
 }
 
 #[test]
 fn an_exact_fit_leaves_a_residual_of_rounding_only() {
-    for power in [0, 2, 4, 6, 8] {
-        let rows = made::with_condition(800, 24, 10f64.powi(power), 0.0, 4);
-        let triangle = factor_all(&rows);
-        let yy = products(&rows)[25 * 25 - 1];
-        // The target itself is rounded: ε/2 of its size per row. Householder gives a few m ε.
-        let bound = (24.0 * EPS).powi(2) * yy;
-        assert!(triangle.residual[0] <= bound, "{:e} beyond {bound:e}", triangle.residual[0]);
-    }
+    each_set(|_| {
+        for power in [0, 2, 4, 6, 8] {
+            let rows = made::with_condition(800, 24, 10f64.powi(power), 0.0, 4);
+            let triangle = factor_all(&rows);
+            let yy = products(&rows)[25 * 25 - 1];
+            // The target itself is rounded: ε/2 of its size per row. Householder gives a few m ε.
+            let bound = (24.0 * EPS).powi(2) * yy;
+            assert!(triangle.residual[0] <= bound, "{:e} beyond {bound:e}", triangle.residual[0]);
+        }
+    });
 }
 
 #[test]
 fn sums_that_overflow_have_no_triangle_and_rows_that_vanish_still_have_one() {
-    let mut rows = well_conditioned(64, 3, 1);
-    rows.cells.iter_mut().for_each(|c| *c *= 1e200);
-    let mut gram = Gram::new(3, 1);
-    gram.add(&rows, 0..64);
-    assert!(decompose(&gram).is_none());
-    assert!(factor_all(&rows).cells.iter().all(|c| c.is_finite()));
-    rows.cells.iter_mut().for_each(|c| *c = *c * 1e-200 * 1e-200);
-    assert!(factor_all(&rows).cells[0] > 1e-200);
-    assert!(factor_all(&rows).cells[0] < 1e-198);
-    let huge = Made { cells: vec![1.7e308; 400], m: 3, p: 1 };
-    assert!(factor_all(&huge).cells.iter().all(|c| !c.is_nan()));
-    let least = Made { cells: vec![5e-324; 400], m: 3, p: 1 };
-    assert!(factor_all(&least).cells.iter().all(|c| !c.is_nan()));
+    each_set(|_| {
+        let mut rows = well_conditioned(64, 3, 1);
+        rows.cells.iter_mut().for_each(|c| *c *= 1e200);
+        let mut gram = Gram::new(3, 1);
+        gram.add(&rows, 0..64);
+        assert!(decompose(&gram).is_none());
+        assert!(factor_all(&rows).cells.iter().all(|c| c.is_finite()));
+        rows.cells.iter_mut().for_each(|c| *c = *c * 1e-200 * 1e-200);
+        assert!(factor_all(&rows).cells[0] > 1e-200);
+        assert!(factor_all(&rows).cells[0] < 1e-198);
+        let huge = Made { cells: vec![1.7e308; 400], m: 3, p: 1 };
+        assert!(factor_all(&huge).cells.iter().all(|c| !c.is_nan()));
+        let least = Made { cells: vec![5e-324; 400], m: 3, p: 1 };
+        assert!(factor_all(&least).cells.iter().all(|c| !c.is_nan()));
+    });
 }

@@ -90,7 +90,7 @@ impl Learner {
             Some(places) => pool.quadratic.rearrange_targets(places, p)?,
             None => pool.quadratic.clone(),
         };
-        let mut theirs = pool.with_quadratic(widened(&quadratic, m, p)?);
+        let mut theirs = pool.with_quadratic(widened(&quadratic, m, p)?.into_owned());
         if let Some(places) = places {
             theirs.scatters = moved_scatters(&theirs.scatters, places, p);
         }

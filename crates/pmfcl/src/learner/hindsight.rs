@@ -360,7 +360,7 @@ impl Learner {
             None
         } else {
             let (m, p) = self.shape()?;
-            let wide = crate::problem::widened(&pool.quadratic, m, p)?;
+            let wide = crate::problem::widened(&pool.quadratic, m, p)?.into_owned();
             Some(Arc::new(pool.with_quadratic(wide).without(&task, share)?))
         };
         self.forget(at);

@@ -1,5 +1,7 @@
 //! The weighted sum of task summaries: all that a solution is made from.
 
+use std::borrow::Cow;
+
 use super::moments::Moments;
 use super::task::TaskSummary;
 use crate::error::Result;
@@ -54,7 +56,7 @@ impl Pool {
             .map(|part| Ok((part.task.widened(m, p)?, part.share / part.task.quadratic.n())))
             .collect::<Result<Vec<_>>>()?;
         let before = base.map(|(pool, _)| widened(&pool.quadratic, m, p)).transpose()?;
-        let all = before.iter().map(|s| (s, base.map_or(1.0, |(_, fade)| fade)));
+        let all = before.iter().map(|s| (&**s, base.map_or(1.0, |(_, fade)| fade)));
         let all = all.chain(wide.iter().map(|(s, factor)| (&**s, *factor)));
         let mut sum = match base {
             Some((pool, fade)) => Self {
@@ -83,7 +85,7 @@ impl Pool {
         sum.quadratic = match (&before, &wide[..], base) {
             // One task more: the larger one at the bottom of the factorisation keeps more digits.
             (Some(before), [(task, factor)], Some((_, fade))) => {
-                scaled(before, fade)?.merge(&scaled(task, *factor)?)?
+                scaled(before, fade)?.merge(&*scaled(task, *factor)?)?
             }
             _ => pool(m, p, all)?,
         };
@@ -106,7 +108,8 @@ impl Pool {
     pub(crate) fn merge(&self, other: &Self) -> Result<Self> {
         let m = self.quadratic.width().max(other.quadratic.width());
         let p = self.quadratic.targets().max(other.quadratic.targets());
-        let quadratic = widened(&self.quadratic, m, p)?.merge(&widened(&other.quadratic, m, p)?)?;
+        let quadratic =
+            widened(&self.quadratic, m, p)?.merge(&*widened(&other.quadratic, m, p)?)?;
         Ok(Self {
             quadratic,
             least: self.least.zip(other.least).map(|(a, b)| a + b),
@@ -176,7 +179,7 @@ impl Pool {
 
 /// The scatter of a class over `m` columns; an empty one where there is none.
 fn scatter(scatters: &[Summary], k: usize, m: usize) -> Result<Summary> {
-    scatters.get(k).map_or_else(|| Ok(Summary::empty(m, 1)), |s| widened(s, m, 1))
+    scatters.get(k).map_or_else(|| Ok(Summary::empty(m, 1)), |s| Ok(widened(s, m, 1)?.into_owned()))
 }
 
 /// The scatters of `p` classes, each with those of the tasks added.
@@ -201,13 +204,16 @@ fn pooled_scatters(
 }
 
 /// A summary over `m` columns and `p` targets; those it lacks have been zero.
-pub(crate) fn widened(s: &Summary, m: usize, p: usize) -> Result<Summary> {
+pub(crate) fn widened(s: &Summary, m: usize, p: usize) -> Result<Cow<'_, Summary>> {
+    if (s.width(), s.targets()) == (m, p) {
+        return Ok(Cow::Borrowed(s));
+    }
     let wider = s.extend_features(s.width(), m.saturating_sub(s.width()))?;
-    wider.extend_targets(s.targets(), p.saturating_sub(s.targets()))
+    Ok(Cow::Owned(wider.extend_targets(s.targets(), p.saturating_sub(s.targets()))?))
 }
 
-fn scaled(s: &Summary, factor: f64) -> Result<Summary> {
-    if (factor - 1.0).abs() == 0.0 { Ok(s.clone()) } else { s.scale(factor) }
+fn scaled(s: &Summary, factor: f64) -> Result<Cow<'_, Summary>> {
+    Ok(if (factor - 1.0).abs() == 0.0 { Cow::Borrowed(s) } else { Cow::Owned(s.scale(factor)?) })
 }
 
 #[cfg(test)]

@@ -9,6 +9,8 @@
 #[doc(hidden)] // for other crates of the workspace
 pub mod ridge;
 
+mod normal;
+
 use std::fmt;
 use std::sync::Arc;
 
@@ -29,6 +31,9 @@ pub enum Outcome {
 
 /// A row that has less than this share of its length to itself, apart from the rows before it, has lost half its digits.
 const VISIBLE: f64 = 1e-8;
+
+/// A ridge on more columns is solved by sums of products where these keep enough digits.
+const WIDE_DESIGN: usize = 512;
 
 /// The weight of a constant column, in units of its second moment.
 const HOLD: f64 = 1.0 / (LEAST_SPREAD * LEAST_SPREAD);
@@ -194,6 +199,13 @@ fn minimizer(
     if ridge <= 0.0 {
         return Ok(shortest(pooled, intercept, origin));
     }
+    if pooled.width() > WIDE_DESIGN {
+        let d = weights(pooled, intercept, standardize);
+        let hold: Vec<f64> = d.iter().map(|d| pooled.n() * ridge * d).collect();
+        if let Some(theta) = normal::minimizer(pooled, &hold, |j| start(j, intercept, origin)) {
+            return Ok(theta);
+        }
+    }
     let rows = penalty_rows(pooled, intercept, (ridge, standardize), origin);
     let both = [(pooled, 1.0), (&rows, 1.0)];
     Ok(shortest(&pool(pooled.width(), pooled.targets(), both.into_iter())?, intercept, origin))
@@ -221,7 +233,7 @@ pub(crate) fn residual_in_rounding(
     let gradient = pooled.gradient(theta)?;
     let d = weights(pooled, intercept, penalty.standardize);
     let squares = pooled.column_squares();
-    let start = |j: usize| if j < first { 0.0 } else { origin.map_or(0.0, |o| o[j - first]) };
+    let start = |j: usize| start(j, intercept, origin);
     let allowed = 64.0 * (m + p) as f64 * f64::EPSILON;
     let mut worst = 0.0_f64;
     for k in 0..p {
@@ -242,6 +254,12 @@ pub(crate) fn residual_in_rounding(
         }
     }
     Ok(worst)
+}
+
+/// Where the coefficient of a design column is pulled to.
+fn start(j: usize, intercept: bool, origin: Option<&[f64]>) -> f64 {
+    let first = usize::from(intercept);
+    if j < first { 0.0 } else { origin.map_or(0.0, |o| o[j - first]) }
 }
 
 /// A model whose parameters are numbers.

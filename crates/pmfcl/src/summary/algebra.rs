@@ -13,7 +13,7 @@ use faer::{Mat, Side};
 use super::Summary;
 use super::diagonal::DiagonalSum;
 use crate::error::{Error, Result};
-use crate::kernel::{self, Source, Triangle};
+use crate::kernel::{self, Source, Stairs, Triangle};
 
 /// Fewest digits a removal may leave: `λ_min` of what remains relative to what was there.
 const LEAST_REMAINDER: f64 = 1e-8;
@@ -47,7 +47,7 @@ impl Summary {
         if top.is_diagonal() && bottom.is_diagonal() {
             return pool(self.m, self.p, [(self, 1.0), (other, 1.0)].into_iter());
         }
-        let triangle = kernel::stack(top.to_triangle(), bottom.to_triangle());
+        let triangle = kernel::stack(ScaledRows::of(top), ScaledRows::of(bottom));
         let target_sum = add(&self.target_sum, &other.target_sum);
         Self::from_triangle(triangle, self.n + other.n, target_sum).kept()
     }
@@ -573,17 +573,36 @@ pub(crate) fn pool<'a>(
         // Of a wide design a large triangle is joined as it is, for a third of the cost of factoring its rows.
         let whole = m > WIDE_DESIGN && 4 * stacked.parts[part].0.rank() >= m;
         let to = if whole { stacked.ends[part] } else { stacked.end_of_rows(from, leaf) };
-        let next =
-            if whole { stacked.triangle(part) } else { kernel::factor(m, p, &stacked, from..to) };
-        pooled = Some(match pooled {
-            Some(sum) => kernel::stack(next, sum),
-            None => next,
+        pooled = Some(match (pooled, whole) {
+            (Some(sum), true) => kernel::stack(stacked.triangle(part), sum),
+            (None, true) => stacked.triangle(part).into_triangle(),
+            (Some(sum), false) => kernel::stack(kernel::factor(m, p, &stacked, from..to), sum),
+            (None, false) => kernel::factor(m, p, &stacked, from..to),
         });
         from = to;
     }
     let mut triangle = pooled.expect("there is at least one row");
     triangle.residual = add(&triangle.residual, &total.c);
     Summary::from_triangle(triangle, total.n, total.target_sum).kept()
+}
+
+impl Source for Summary {
+    fn rows(&self) -> usize {
+        self.rank()
+    }
+
+    fn fill(&self, from: usize, out: &mut [f64]) {
+        out.fill(0.0);
+        for (i, row) in (from..).zip(out.chunks_exact_mut(self.m + self.p)) {
+            let (pivot, r, z) = self.row(i);
+            row[pivot..pivot + r.len()].copy_from_slice(r);
+            row[self.m..].copy_from_slice(z);
+        }
+    }
+
+    fn zeros(&self, from: usize) -> usize {
+        self.row(from).0
+    }
 }
 
 /// The rows of a summary with their columns in other places.
@@ -692,12 +711,51 @@ impl Stacked<'_> {
     }
 
     /// The rows of one part as a triangle, without its residual.
-    fn triangle(&self, part: usize) -> Triangle {
+    fn triangle(&self, part: usize) -> ScaledRows<'_> {
         let (summary, factor) = self.parts[part];
-        let mut triangle = summary.to_triangle();
-        triangle.cells.iter_mut().for_each(|v| *v *= factor);
-        triangle.residual.fill(0.0);
-        triangle
+        ScaledRows { summary, factor, residual: vec![0.0; summary.p] }
+    }
+}
+
+/// The rows of a summary, all of them multiplied by a factor.
+struct ScaledRows<'a> {
+    summary: &'a Summary,
+    factor: f64,
+    residual: Vec<f64>,
+}
+
+impl<'a> ScaledRows<'a> {
+    /// The rows as they are.
+    fn of(summary: &'a Summary) -> Self {
+        Self { summary, factor: 1.0, residual: summary.c.clone() }
+    }
+}
+
+impl Stairs for ScaledRows<'_> {
+    fn shape(&self) -> (usize, usize) {
+        (self.summary.m, self.summary.p)
+    }
+
+    fn rows(&self) -> usize {
+        self.summary.rank()
+    }
+
+    fn row(&self, i: usize) -> (usize, &[f64], &[f64]) {
+        self.summary.row(i)
+    }
+
+    fn factor(&self) -> f64 {
+        self.factor
+    }
+
+    fn residual(&self) -> &[f64] {
+        &self.residual
+    }
+
+    fn into_triangle(self) -> Triangle {
+        let mut triangle = self.summary.to_triangle();
+        triangle.cells.iter_mut().for_each(|v| *v *= self.factor);
+        Triangle { residual: self.residual, ..triangle }
     }
 }
 

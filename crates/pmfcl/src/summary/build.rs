@@ -4,8 +4,11 @@
 //! is factored (or summed) by one thread; finished leaves are merged along a fixed tree ([`Counter`]).
 //! So the result has the same bits however the rows were chunked and however many threads there are.
 
+use std::collections::BTreeMap;
 use std::convert::Infallible;
-use std::sync::Mutex;
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Condvar, Mutex, PoisonError};
 
 use super::{Counter, Summary, echelon};
 use crate::basis::{BasisError, Design};
@@ -132,7 +135,45 @@ enum Way<'a> {
     Mixed(&'a [f64]),
 }
 
+/// As [`Way`], for as long as one likes.
+enum OwnedWay {
+    Factor,
+    Sums,
+    Mixed(Vec<f64>),
+}
+
+impl OwnedWay {
+    fn borrowed(&self) -> Way<'_> {
+        match self {
+            Self::Factor => Way::Factor,
+            Self::Sums => Way::Sums,
+            Self::Mixed(units) => Way::Mixed(units),
+        }
+    }
+}
+
+impl Way<'_> {
+    fn to_owned(self) -> OwnedWay {
+        match self {
+            Self::Factor => OwnedWay::Factor,
+            Self::Sums => OwnedWay::Sums,
+            Self::Mixed(units) => OwnedWay::Mixed(units.to_vec()),
+        }
+    }
+}
+
 impl State {
+    /// Adds the next leaf.
+    fn join(&mut self, leaf: Reduced) {
+        match (self, leaf) {
+            (Self::Forest(factors), Reduced::Factor(t)) => {
+                let Ok(()) = factors.push(t, stacked);
+            }
+            (Self::Sums { sums, .. }, Reduced::Sums(g)) => sums.merge(&g),
+            _ => unreachable!("a leaf is reduced the way the state asks for"),
+        }
+    }
+
     fn way(&self) -> Way<'_> {
         match self {
             Self::Forest(_) => Way::Factor,
@@ -410,8 +451,7 @@ impl Summarizer {
         }
     }
 
-    /// Factors whole leaves (the last may be short), a wave of `threads` at a time, and merges them
-    /// in order. Leaves of wide designs are summed one after another, by all threads together.
+    /// Factors whole leaves (the last may be short), one on each thread, and merges them in order. Leaves of wide designs are summed one after another, by all threads together.
     fn leaves(&mut self, x: &Rows<'_>, y: &Rows<'_>, weights: Option<&[f64]>) -> Result<()> {
         self.fix_shift(x, y);
         let (threads, reduced) = (self.threads, self.reduced);
@@ -460,40 +500,113 @@ impl Summarizer {
             }
             next = count;
         }
-        while next < count {
-            let wave: Vec<usize> = (next..count.min(next + threads)).collect();
-            let (way, shift) = (self.state.way(), self.state.shift());
-            let one = |i: usize| leaf(i, shift).reduce(way);
-            let done: Vec<Result<Reduced>> = if wave.len() == 1 || together {
-                // A single leaf has all threads to itself, and so has one of a wide design.
-                wave.iter().map(|&i| kernel::with_threads(threads, || one(i))).collect()
-            } else {
-                std::thread::scope(|scope| {
-                    let one = &one;
-                    let workers: Vec<_> =
-                        wave.iter().map(|&i| scope.spawn(move || one(i))).collect();
-                    workers.into_iter().map(|w| w.join().expect("a leaf panicked")).collect()
-                })
-            };
-            for (i, leaf) in wave.iter().zip(done) {
-                match (&mut self.state, leaf.map_err(|e| e.shifted(place(*i)))?) {
-                    (State::Forest(factors), Reduced::Factor(t)) => {
-                        let Ok(()) = kernel::with_threads(threads, || factors.push(t, stacked));
-                    }
-                    (State::Sums { sums, .. }, Reduced::Sums(g)) => sums.merge(&g),
-                    _ => unreachable!("a leaf is reduced the way the state asks for"),
-                }
+        if together || count - next < 2 || threads < 2 {
+            // A single leaf has all threads to itself, and so has one of a wide design.
+            for i in next..count {
+                kernel::with_threads(threads, || {
+                    let reduced = leaf(i, self.state.shift()).reduce(self.state.way());
+                    self.state.join(reduced.map_err(|e| e.shifted(place(i)))?);
+                    Ok::<_, Error>(())
+                })?;
             }
-            next += wave.len();
+        } else {
+            let (shift, way) = (self.state.shift().to_vec(), self.state.way().to_owned());
+            let one = |i: usize| {
+                let reduced = leaf(i, &shift).reduce(way.borrowed());
+                reduced.map_err(|e| e.shifted(place(i)))
+            };
+            in_order(threads, next..count, one, |reduced| self.state.join(reduced))?;
         }
         self.reduced += x.len() as u64;
         Ok(())
     }
 }
 
-/// Most arrays of `m × (m + p)` numbers that are alive at once, while two triangles are joined: both, the rows of both side by
-/// side, which are two, and half an array for each of the summaries.
-const ARRAYS: u128 = 5;
+/// Leaves that may wait for an earlier one, for each thread.
+const WAITING: usize = 4;
+
+/// Calls `make` with every number, on several threads, and `join` with what it gives, in the order of the numbers. The first error,
+/// in that order, ends it.
+///
+/// Threads are started once: for a narrow design a leaf lasts hardly longer than it takes to start one.
+fn in_order<T: Send, E: Send>(
+    threads: usize,
+    numbers: Range<usize>,
+    make: impl Fn(usize) -> Result<T, E> + Sync,
+    join: impl FnMut(T) + Send,
+) -> Result<(), E> {
+    struct Line<T, E, J> {
+        next: usize,
+        waiting: BTreeMap<usize, Result<T, E>>,
+        failed: Option<E>,
+        join: J,
+    }
+    let (first, end) = (numbers.start, numbers.end);
+    let taken = AtomicUsize::new(first);
+    let line = Mutex::new(Line { next: first, waiting: BTreeMap::new(), failed: None, join });
+    let moved = Condvar::new();
+    let panicked = AtomicBool::new(false);
+    let work = || {
+        // Whoever waits for a thread that panicks must not wait for ever.
+        let _guard = OnPanic(|| {
+            panicked.store(true, Ordering::Relaxed);
+            drop(line.lock());
+            moved.notify_all();
+        });
+        loop {
+            let i = taken.fetch_add(1, Ordering::Relaxed);
+            if i >= end {
+                return;
+            }
+            let made = make(i);
+            let line = line.lock().unwrap_or_else(PoisonError::into_inner);
+            // Whoever is far ahead waits; the next in line never does.
+            let ahead = |line: &mut Line<T, E, _>| {
+                let stopped = line.failed.is_some() || panicked.load(Ordering::Relaxed);
+                !stopped && i >= line.next + WAITING * threads
+            };
+            let mut line = moved.wait_while(line, ahead).unwrap_or_else(PoisonError::into_inner);
+            let line = &mut *line;
+            line.waiting.insert(i, made);
+            while line.failed.is_none()
+                && let Some(made) = line.waiting.remove(&line.next)
+            {
+                match made {
+                    Ok(made) => (line.join)(made),
+                    Err(error) => {
+                        line.failed = Some(error);
+                        taken.store(end, Ordering::Relaxed);
+                    }
+                }
+                line.next += 1;
+            }
+            moved.notify_all();
+        }
+    };
+    std::thread::scope(|scope| {
+        (1..threads.min(numbers.len())).for_each(|_| drop(scope.spawn(work)));
+        work();
+    });
+    match line.into_inner().unwrap_or_else(PoisonError::into_inner).failed {
+        Some(error) => Err(error),
+        None => Ok(()),
+    }
+}
+
+/// Calls a function where it goes out of scope by a panic.
+struct OnPanic<F: Fn()>(F);
+
+impl<F: Fn()> Drop for OnPanic<F> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            (self.0)();
+        }
+    }
+}
+
+/// Most arrays of `m × (m + p)` numbers that are alive at once, while two triangles are joined: the rows of both side by side, which
+/// are two, and half an array for each of the summaries; then the triangle of both, twice, and the summaries.
+const ARRAYS: u128 = 3;
 
 /// A design that needs fewer bytes is not looked at.
 const PLENTY: u128 = 1 << 28;
@@ -636,5 +749,45 @@ impl Source for Leaf<'_> {
                 *v -= weight * shift;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_are_joined_in_order_on_any_number_of_threads() {
+        for threads in [1, 2, 3, 7] {
+            let mut joined = Vec::new();
+            let done: Result<(), ()> = in_order(threads, 3..103, Ok, |i| joined.push(i));
+            assert_eq!((done, joined), (Ok(()), (3..103).collect()), "{threads} threads");
+        }
+    }
+
+    #[test]
+    fn the_first_error_in_order_is_reported_and_nothing_after_it_is_joined() {
+        for threads in [1, 2, 5] {
+            let mut joined = Vec::new();
+            let make = |i: usize| {
+                // The later error tends to be made first.
+                if i == 40 {
+                    std::thread::sleep(std::time::Duration::from_millis(5));
+                }
+                if i == 40 || i == 41 { Err(i) } else { Ok(i) }
+            };
+            assert_eq!(in_order(threads, 0..90, make, |i| joined.push(i)), Err(40));
+            assert_eq!(joined, (0..40).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "panicked")]
+    fn a_panic_ends_the_work_of_all_threads() {
+        let make = |i: usize| {
+            assert!(i != 2, "a leaf panicked");
+            Ok::<_, ()>(i)
+        };
+        let _ = in_order(2, 0..1000, make, |_| ());
     }
 }

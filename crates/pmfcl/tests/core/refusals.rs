@@ -625,10 +625,10 @@ fn inputs_are_only_added_where_they_can_be() {
 
 #[test]
 fn a_design_that_does_not_fit_into_memory_is_refused_before_rows_are_read() {
-    // Five arrays of a million columns squared: 40 TB.
+    // Three arrays of a million columns squared: 24 TB.
     let design = Design::linear(1_000_000, false).unwrap();
     let refused = Summarizer::new(design, 1, Accumulator::Gram).unwrap_err().to_string();
-    assert!(refused.contains("40000.0 GB"), "{refused}");
+    assert!(refused.contains("24000.0 GB"), "{refused}");
     assert!(refused.contains("columns would fit"), "{refused}");
     // What fits according to the message is accepted.
     let words: Vec<&str> = refused.split_whitespace().collect();

@@ -27,8 +27,16 @@ pub(crate) struct Bench {
 
 #[derive(Debug, Subcommand)]
 enum What {
-    /// Accumulators against OpenBLAS and LAPACK; needs Python with NumPy and SciPy.
-    Kernels(Turns),
+    /// Accumulators against OpenBLAS and LAPACK on one thread and two; needs Python with NumPy, SciPy and threadpoolctl.
+    ///
+    /// PMFCL_INSTRUCTIONS=avx2 and OPENBLAS_CORETYPE=Haswell hold both sides to AVX2.
+    Kernels {
+        #[command(flatten)]
+        turns: Turns,
+        /// Numbers of columns.
+        #[arg(long, value_delimiter = ',', default_values_t = kernels::WIDTHS, value_name = "N,…")]
+        widths: Vec<usize>,
+    },
     /// Thousands of random features against NumPy on the same rows; needs Python with NumPy and SciPy.
     Wide(Wide),
     /// Digits kept as conditioning worsens, against the paper's way and joint QR.
@@ -120,7 +128,7 @@ impl Bench {
     pub(crate) fn run(&self, json: bool) -> Result<()> {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         let tables = match &self.what {
-            What::Kernels(turns) => kernels::run(turns.turns)?,
+            What::Kernels { turns, widths } => kernels::run(widths, turns.turns)?,
             What::Wide(wide) => match wide.run()? {
                 Some(tables) => tables,
                 None => return Ok(()),

@@ -1,0 +1,136 @@
+//! The ridge of a wide design by normal equations, refined with the rows.
+//!
+//! `H = RᵀR + N` with the penalty `N = nλD` has the minimizer `θ = H⁻¹(RᵀZ + Nθ₀)`. Sums of products and a Cholesky decomposition
+//! run at the speed of matrix products, twice that of a QR decomposition of `[R; √N]`, but square the condition number. What that
+//! costs is taken back by steps of
+//!
+//! ```text
+//! g = Rᵀ(Z − Rθ) + N(θ₀ − θ)      θ ← θ + H⁻¹g
+//! ```
+//!
+//! with residuals from `R` itself (corrected seminormal equations: Björck, 1987). Each step leaves a share of about `κ²ε` of the
+//! error before it, down to what a QR decomposition leaves.
+
+use crate::kernel::{Gram, Triangle, decompose};
+use crate::summary::{Summary, dot};
+use crate::theta::Theta;
+
+/// Beyond this condition number of `[R; √N]` steps gain too little. The estimate is rarely below half of the truth, so a step leaves at most
+/// 1e-5 of an error.
+const ACCURATE: f64 = 1e5;
+
+/// Steps, the first one from 0.
+const STEPS: usize = 4;
+
+/// The minimizer of `‖Rθ − Z‖² + (θ − θ₀)ᵀN(θ − θ₀)`; `None` where the condition number is too large for this way.
+///
+/// Cost: `2m³/3 + 24 m² p` flops.
+pub(super) fn minimizer(
+    pooled: &Summary,
+    hold: &[f64],
+    start: impl Fn(usize) -> f64,
+) -> Option<Theta> {
+    let (m, p) = (pooled.width(), pooled.targets());
+    let mut gram = Gram::new(m, p);
+    gram.add(pooled, 0..pooled.rank());
+    for (j, hold) in hold.iter().enumerate() {
+        gram.raise(j, *hold);
+    }
+    let (root, condition) = decompose(&gram)?;
+    drop(gram);
+    if condition > ACCURATE {
+        return None;
+    }
+    let mut theta = Theta::zeros(m, p);
+    for k in 0..p {
+        for _ in 0..STEPS {
+            let column = theta.column_mut(k);
+            let mut g: Vec<f64> = (0..m).map(|j| hold[j] * (start(j) - column[j])).collect();
+            for (pivot, r, z) in pooled.iter() {
+                let rest = z[k] - dot(r, &column[pivot..]);
+                for (g, r) in g[pivot..].iter_mut().zip(r) {
+                    *g += rest * r;
+                }
+            }
+            solve(&root, &mut g);
+            for (theta, step) in column.iter_mut().zip(&g) {
+                *theta += step;
+            }
+        }
+    }
+    Some(theta)
+}
+
+/// `g ← H⁻¹g` for `H = RᵀR`. A feature that is zero in all rows and has no penalty has a coefficient of 0.
+fn solve(root: &Triangle, g: &mut [f64]) {
+    let (m, width) = (root.m, root.m + root.p);
+    let row = |i: usize| &root.cells[i * width + i..i * width + m];
+    for i in 0..m {
+        let r = row(i);
+        let (head, tail) = g.split_at_mut(i + 1);
+        head[i] = if r[0] > 0.0 { head[i] / r[0] } else { 0.0 };
+        for (g, r) in tail.iter_mut().zip(&r[1..]) {
+            *g -= head[i] * r;
+        }
+    }
+    for i in (0..m).rev() {
+        let r = row(i);
+        let known = dot(&r[1..], &g[i + 1..]);
+        g[i] = if r[0] > 0.0 { (g[i] - known) / r[0] } else { 0.0 };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::solve::{Penalty, pool, shortest};
+    use crate::{Accumulator, Design, Rows, Summarizer};
+
+    /// Rows of 31 columns that share a part of weight `common`, two targets.
+    fn pooled(common: f64) -> Summary {
+        let draw = |i: usize| ((i as f64 * 12.9898).sin() * 43_758.547).fract();
+        let (n, m) = (90, 31);
+        let x: Vec<f64> = (0..n * m).map(|i| draw(i) + common * draw(9000 + i / m)).collect();
+        let y: Vec<f64> = (0..2 * n).map(|i| draw(5000 + i) + x[i / 2 * m]).collect();
+        let design = Design::linear(m, true).unwrap();
+        let mut s = Summarizer::new(design, 2, Accumulator::Qr).unwrap();
+        s.add(Rows::new(&x, m).unwrap(), Rows::new(&y, 2).unwrap(), None).unwrap();
+        s.finish().unwrap()
+    }
+
+    #[test]
+    fn refined_normal_equations_give_what_a_factorisation_gives() {
+        for (common, ridge) in [(0.0, 1e-2), (30.0, 1e-3), (300.0, 1e-5)] {
+            let (pooled, penalty) = (pooled(common), (ridge, false));
+            let hold: Vec<f64> = crate::solve::weights(&pooled, true, false)
+                .iter()
+                .map(|d| pooled.n() * ridge * d)
+                .collect();
+            let origin: Vec<f64> = (0..31).map(|j| f64::from(j) / 31.0).collect();
+            for origin in [None, Some(&origin[..])] {
+                let start = |j: usize| crate::solve::start(j, true, origin);
+                let theta = minimizer(&pooled, &hold, start).unwrap();
+                let rows = crate::solve::penalty_rows(&pooled, true, penalty, origin);
+                let both = [(&pooled, 1.0), (&rows, 1.0)];
+                let expected = shortest(&pool(32, 2, both.into_iter()).unwrap(), true, origin);
+                let penalty = Penalty::new(ridge, false).unwrap();
+                let left =
+                    crate::solve::residual_in_rounding(&pooled, true, &penalty, origin, &theta);
+                assert!(left.unwrap() <= 1.0, "the gradient is more than rounding");
+                // Both solve a problem that is off by rounding: what κ² of the residual makes of it.
+                for k in 0..2 {
+                    let size: f64 = expected.column(k).iter().map(|v| v * v).sum::<f64>().sqrt();
+                    for (a, b) in theta.column(k).iter().zip(expected.column(k)) {
+                        assert!((a - b).abs() <= 1e-9 * size, "{common}: {a} against {b}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn columns_that_nearly_depend_on_others_are_left_to_the_factorisation() {
+        let pooled = pooled(1e6);
+        assert!(minimizer(&pooled, &vec![1e-9; 32], |_| 0.0).is_none());
+    }
+}
