@@ -47,7 +47,7 @@ def task(form, m, p, n, pivots, flags=EXACT, row=None):
     counts = [n / 3] * 3 if indicators else [n, 0.0, 0.0] if classes else []
     moments = [n] + [0.5] * (2 * (m - 1)) if bounded else []
     # Indicators are their own squares, and sum to one in every row.
-    shares = [[n**0.5 / 3] * 3, [0.5, -0.5, 0.0], [0.5, 0.0, -0.5]]
+    shares = [[n**0.5 / 3] * 3, [0.5, -0.25, -0.25], [0.5, -0.75, 0.25]]
     if row:
         shares[1:] = [[0.0] * 3] * 2
     residual = [n / 3 - sum(z[k] ** 2 for z in shares) for k in range(3)] if indicators else [0.25] * p

@@ -203,12 +203,14 @@ fn sums_of_classes_that_no_rows_can_have_are_refused() {
     let agreement = Agreement::new(problem, Settings::default(), design, 0).unwrap();
     let accepted = |counts: [f64; 2], squares: [f64; 2]| {
         let n = counts[0] + counts[1];
+        // What the rows of the classes sum to: nothing in all, and nothing where there is one class.
+        let sum = if counts[1] > 1.0 { 0.5 } else { 0.0 };
         let products = Products {
             n,
             features: 2,
             targets: 2,
             xx: vec![n, 0.0, 5.0],
-            xy: vec![counts[0], counts[1], 0.5, -0.5],
+            xy: vec![counts[0], counts[1], sum, -sum],
             yy: squares.to_vec(),
             y: counts.to_vec(),
         };
