@@ -120,8 +120,10 @@ deny: $(DENY)
 	$(PYTHON) tests/dependencies/check.py --approve
 
 # The verdict of cargo-deny on exactly these dependencies is on record; where they have changed, `make deny` runs.
+# The fuzzer has a lock of its own, which must follow the crates.
 dependencies:
 	$(PYTHON) tests/dependencies/check.py
+	$(CARGO) metadata --locked --format-version 1 --manifest-path fuzz/Cargo.toml >/dev/null
 
 advisories: $(DENY)  ## known vulnerabilities and unmaintained crates: by the network, or DB=git directory of rustsec/advisory-db; not a gate
 	if [ -n "$(DB)" ]; then $(PYTHON) tests/tools/advisories.py "$(DB)"; else $(DENY) --log-level error check advisories; fi
@@ -133,7 +135,8 @@ package:
 	  --exclude pmfcl-baselines --exclude pmfcl-faults --exclude pmfcl-lab --exclude pmfcl-oracle --exclude pmfcl-python
 
 # Kills of writers in processes of their own, of Python that saves and of the program, in memory where there is a file system for it:
-# what SIGKILL leaves does not depend on a disk. The tests of files are built as `make test` builds them, with every check.
+# what SIGKILL leaves does not depend on a disk. The tests of files are built as `make test` builds them, with every check. Writers that
+# wait for each other's locks sleep, so there are many worlds of them at once.
 SHM := $(shell test -w /dev/shm && echo TMPDIR=/dev/shm)
 
 soak:            ## 10,000 kills, a million steps of two writers, and files far larger than memory; not a gate
@@ -141,7 +144,7 @@ soak:            ## 10,000 kills, a million steps of two writers, and files far 
 	  --nocapture kills:: faults::
 	$(MAKE) --no-print-directory wheel
 	$(SHM) PMFCL_KILLS=1000 $(VENV)/bin/python -m pytest -q -s python/tests/test_kills.py
-	$(SHM) PMFCL_STEPS=1000000 PMFCL_WORLDS=16 $(CARGO) test --quiet --workspace --exclude pmfcl-python --all-features --test file -- \
+	$(SHM) PMFCL_STEPS=1000000 PMFCL_WORLDS=64 $(CARGO) test --quiet --workspace --exclude pmfcl-python --all-features --test file -- \
 	  --nocapture stateful::
 	$(CARGO) build --release -p pmfcl-cli
 	PMFCL_KILLS=1000 $(CARGO) test --release -p pmfcl-cli --test cli -- --include-ignored --nocapture crash:: memory::

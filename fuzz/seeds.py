@@ -42,19 +42,28 @@ DIAGONAL, SPARSE, SINGLE = 2, 4, 8
 def task(form, m, p, n, pivots, flags=EXACT, row=None):
     """A task summary without its checksum, which the target adds; numbers as in a message."""
     classes = p == 3
-    counts = [n, 0.0, 0.0] if classes else []
     bounded = flags == BOUND and not (form & DIAGONAL and p == 1)
+    indicators = classes and not bounded
+    counts = [n / 3] * 3 if indicators else [n, 0.0, 0.0] if classes else []
     moments = [n] + [0.5] * (2 * (m - 1)) if bounded else []
-    least = 0.0 if bounded else 0.25 * p / (2 * n)
+    # Indicators are their own squares, and sum to one in every row.
+    shares = [[n**0.5 / 3] * 3, [0.5, -0.25, -0.25], [0.5, -0.75, 0.25]]
+    if row:
+        shares[1:] = [[0.0] * 3] * 2
+    residual = [n / 3 - sum(z[k] ** 2 for z in shares) for k in range(3)] if indicators else [0.25] * p
+    least = 0.0 if bounded else sum(residual) / (2 * n)
     body = b"PMFT" + struct.pack("<HBBdQdd", 1, flags, 1 | form, n, 0, least, 0.0)
     body += struct.pack("<5I", len(counts), 0, len(moments), 0, 0)
     body += struct.pack(f"<{len(counts) + len(moments)}d", *counts, *moments)
     body += struct.pack("<3Id", m, p, len(pivots), n)
     body += struct.pack(f"<{len(pivots)}I", *pivots)
     rows = []
-    for j in pivots:
+    for i, j in enumerate(pivots):
         rest = (0 if form & DIAGONAL else m - j - 1) + p
-        rows.append([n**0.5 if j == 0 else 2.0] + (row[:rest] if row else [0.5] * rest))
+        cells = row[:rest] if row else [0.5] * rest
+        if indicators:
+            cells = cells[: rest - p] + shares[i]
+        rows.append([n**0.5 if j == 0 else 2.0] + cells)
     if form & SPARSE:
         there = [v != 0 for r in rows for v in r]
         bits = [sum(bit << k for k, bit in enumerate(there[i : i + 8])) for i in range(0, len(there), 8)]
@@ -62,8 +71,8 @@ def task(form, m, p, n, pivots, flags=EXACT, row=None):
     for i, r in enumerate(rows):
         sent = [v for v in r if v != 0 or not form & SPARSE]
         body += struct.pack(f"<{len(sent)}{'f' if i > 0 and form & SINGLE else 'd'}", *sent)
-    sums = [n, 0.0, 0.0] if classes and not bounded else [1.0] * p
-    return body + struct.pack(f"<{2 * p}d", *[0.25] * p, *sums)
+    sums = counts if indicators else [1.0] * p
+    return body + struct.pack(f"<{2 * p}d", *residual, *sums)
 
 
 def update(*given, **named):

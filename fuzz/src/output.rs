@@ -9,11 +9,13 @@ use pmfcl_report::{Pair, Subject, page};
 
 /// Puts names into a model and writes it.
 pub fn run(bytes: &[u8]) {
-    let mut names = bytes.split(|b| *b == 0xFF).map(|name| {
-        // A beginning that no page has of its own, so that a name is found again.
-        format!("q~{}", String::from_utf8_lossy(name))
-    });
-    let mut next = || names.next().unwrap_or_else(|| "q~".to_owned());
+    let mut names = bytes.split(|b| *b == 0xFF);
+    let mut count = 0;
+    let mut next = || {
+        // A beginning that neither a page nor another name has, so that a name is found again.
+        count += 1;
+        format!("q{count}~{}", String::from_utf8_lossy(names.next().unwrap_or_default()))
+    };
     let [title, one, other, column, target] = [next(), next(), next(), next(), next()];
     let mut learner =
         Learner::new(Problem::squared(), Settings { threads: 1, ..Settings::default() })

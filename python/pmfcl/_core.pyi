@@ -288,15 +288,17 @@ class PrivacyAccount:
     """What a client has given away over all its releases; one that would pass the total is refused.
 
     >>> from pmfcl.federated import PrivacyAccount
-    >>> account = PrivacyAccount(1.0, 1e-6)
+    >>> account = PrivacyAccount(1.0, 1e-6, None)
     >>> account.spend(0.5, 1e-6)
     >>> account.releases, account.spent[0] < 0.6
     (1, True)
 
-    With a `path` it is a ledger on disk: what was spent stays spent over restarts, and each release is on disk before it is made.
+    `path` is where it is kept: the client's model file, which then holds a ledger next to the model, or a file of its own where there
+    is no model. What was spent stays spent over restarts, and each release is on disk before it is made. With `None` it is kept in
+    memory, and a restart forgets it.
     """
 
-    def __init__(self, epsilon: float, delta: float, path: str | PathLike[str] | None = None) -> None: ...
+    def __init__(self, epsilon: float, delta: float, path: str | PathLike[str] | None) -> None: ...
     def spend(self, epsilon: float, delta: float, what: str = "elsewhere") -> None: ...
     @property
     def spent(self) -> tuple[float, float]: ...

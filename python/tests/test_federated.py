@@ -1,6 +1,9 @@
 """Clients that send summaries, without a network: the model is that of pooled rows, and what cannot be is refused."""
 
+import contextlib
 import pickle
+import subprocess
+import sys
 
 import numpy as np
 import pandas as pd
@@ -166,7 +169,7 @@ def test_private_uploads_near_the_truth_and_an_account_that_closes():
     X = draw.uniform(-0.5, 0.5, size=(100_000, 3))
     y = X @ [0.5, -0.3, 0.2] + 0.1
     agreement = Agreement(ContinualRegressor(ridge=0.0), 3)
-    account = PrivacyAccount(1.0, 1e-6)
+    account = PrivacyAccount(1.0, 1e-6, None)
     budget = {"epsilon": 0.9, "delta": 1e-6, "clip_x": 1.0, "clip_y": 1.0}
     sent = agreement.summarize_private("c", 0, X, y, **budget, account=account)
     assert (sent.epsilon, sent.delta) == (0.9, 1e-6)
@@ -203,7 +206,7 @@ def test_private_classes_are_told_apart_and_every_row_gives_an_update():
     budget = {"epsilon": 1.0, "delta": 1e-6}
     for loss in ("gaussian", "squared"):
         agreement = Agreement(ContinualClassifier(loss=loss), 2, classes=names, clip=1.0)
-        server, account = Server(agreement), PrivacyAccount(3.0, 1e-6)
+        server, account = Server(agreement), PrivacyAccount(3.0, 1e-6, None)
         sent = agreement.summarize_private("c", 0, X[1000:], y[1000:], **budget, account=account)
         server.accept(sent.update)
         exact = ContinualClassifier(loss=loss).fit(X[1000:], y[1000:])
@@ -262,6 +265,52 @@ def test_a_privacy_ledger_outlives_the_process(tmp_path):
     with pytest.raises(ValueError, match="begun with a total"):
         PrivacyAccount(2.0, 1e-6, path)
     assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_privacy_ledger_in_the_model_file_outlives_models_and_processes(tmp_path):
+    path, draw = tmp_path / "clinic.pmf", np.random.default_rng(8)
+    X = draw.uniform(-0.5, 0.5, size=(500, 2))
+    y = X @ [0.5, -0.3]
+    with pytest.raises(FileNotFoundError, match=r"clinic\.pmf"):
+        PrivacyAccount(1.0, 1e-6, path)  # a model's name, and no model yet
+    model = ContinualRegressor().partial_fit(X, y, task="january")
+    model.save(path)
+    agreement = Agreement(ContinualRegressor(ridge=0.0), 2, clip=1.0)
+    budget = {"epsilon": 0.45, "delta": 1e-6, "clip_y": 1.0}
+    account = PrivacyAccount(1.0, 1e-6, path)
+    agreement.summarize_private("clinic", 0, X, y, **budget, account=account)
+    # The model was read before the release, and is saved after it.
+    model.partial_fit(X, y, task="february").save(path)
+    agreement.summarize_private("clinic", 1, X, y, **budget, account=account)
+    again = load(path)
+    assert [task["name"] for task in again.tasks_] == ["january", "february"]
+    again.unlearn("january").save(path)
+    # Two accounts of one file, both of them older than the last release.
+    two = [PrivacyAccount(1.0, 1e-6, path) for _ in range(2)]
+    assert [one.releases for one in two] == [2, 2]
+    agreement.summarize_private("clinic", 2, X, y, **budget, account=two[0])
+    made = 3
+    for number in range(3, 9):
+        with contextlib.suppress(ValueError):
+            agreement.summarize_private("clinic", number, X, y, **budget, account=two[number % 2])
+            made += 1
+    # No more than one account in memory allows.
+    alone, allowed = PrivacyAccount(1.0, 1e-6, None), 0
+    with contextlib.suppress(ValueError):
+        while True:
+            alone.spend(0.45, 1e-6)
+            allowed += 1
+    assert made == allowed
+    code = (
+        "import sys; from pmfcl.federated import PrivacyAccount\n"
+        "account = PrivacyAccount(1.0, 1e-6, sys.argv[1]); print(account.releases)\n"
+        "account.spend(0.45, 1e-6)"
+    )
+    other = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=False)
+    assert other.stdout.split() == [str(allowed)]
+    assert f"{allowed} releases have been made" in other.stderr
+    with pytest.raises(ValueError, match="begun with a total"):
+        PrivacyAccount(9.0, 1e-6, path)
 
 
 def test_a_private_model_predicts_for_rows_clipped_as_it_learned_them():

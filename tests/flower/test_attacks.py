@@ -1,5 +1,6 @@
 """Servers and nodes that lie. Each test is an attack that worked once; `docs/threats.md` says who can do what."""
 
+import copy
 import json
 import secrets
 
@@ -142,6 +143,52 @@ def test_a_round_that_failed_is_repeated_and_one_that_may_not_have_is_not(tmp_pa
     assert again.server.held()[0].samples == sum(len(rows(client, 0)[1]) for client in range(CLIENTS))
     # That one was opened, and is over.
     assert run(grid, tmp_path / "four.pmf", agreement()).server.held() == []
+
+
+def test_a_state_of_before_sends_no_second_sum_in_a_round(tmp_path):
+    """A node that was set back to before its sum was sent would send other rows under the same masks: the difference would show."""
+    journals = [tmp_path / f"{client}.journal" for client in range(CLIENTS)]
+    grid = Each(lambda client: client_app(own, secure=Secure(journal=journals[client])))
+    honest, seen = grid.push_messages, []
+
+    def push(messages):
+        for message in messages:
+            if message.content[CONFIG].get("secure") == "masked" and message.metadata.dst_node_id == 11:
+                kept = copy.deepcopy(grid.contexts[11].state)
+                yield from honest([message])
+                after, grid.contexts[11].state = grid.contexts[11].state, kept
+                content = RecordDict({ARRAYS: message.content[ARRAYS], CONFIG: message.content[CONFIG]})
+                again = Message(content, 11, message.metadata.message_type, group_id="1")
+                seen.extend(grid.pull_messages(list(honest([again]))))
+                grid.contexts[11].state = after
+            else:
+                yield from honest([message])
+
+    grid.push_messages = push
+    done = run(grid, tmp_path / "joint.pmf", agreement())
+    assert [reply.has_error() for reply in seen] == [True]
+    assert "sends one in a round" in seen[0].error.reason
+    assert done.server.held() != []
+
+
+def test_a_round_begun_again_under_its_name_gets_nothing(tmp_path, monkeypatch):
+    """The sums of a round are lost, and the server begins it again with one client fewer, under the same name."""
+    journals = [tmp_path / f"{client}.journal" for client in range(CLIENTS)]
+    grid = Each(lambda client: client_app(own, secure=Secure(journal=journals[client])))
+
+    def note(_client, turn, _message):
+        grid.turn = turn
+
+    lying(grid, note)
+    monkeypatch.setattr("pmfcl.flower.secure.uuid.uuid4", lambda: "once")
+    grid.twist = {node: lambda reply: None if grid.turn == "masked" else reply for node in range(11, 16)}
+    assert run(grid, tmp_path / "one.pmf", agreement()).server.held() == []
+    grid.twist, grid.away = {}, {15}
+    assert run(grid, tmp_path / "two.pmf", agreement()).server.held() == []
+    assert all(len(json.loads(journal.read_text())["0"]["rounds"]) == 1 for journal in journals)
+    # Under another name it may be repeated by the clients of the first.
+    monkeypatch.setattr("pmfcl.flower.secure.uuid.uuid4", lambda: "twice")
+    assert run(grid, tmp_path / "three.pmf", agreement()).server.held() != []
 
 
 def test_a_journal_that_was_damaged_is_not_ignored(tmp_path, caplog):
@@ -288,6 +335,44 @@ def test_one_reply_is_one_client_of_a_round(tmp_path):
     grid.twist[11] = many
     done = run(lying(grid, change), tmp_path / "joint.pmf", agreed)
     assert done.server.held()[0].samples == sum(len(rows(client, 0)[1]) for client in range(1, CLIENTS))
+
+
+@pytest.mark.parametrize("known", ["by an earlier round", "by a map"])
+def test_a_node_cannot_take_the_place_of_another_in_a_sum(tmp_path, known):
+    """Node 11 sends keys in the name of client 4, whose own then came too late: its rows were left out."""
+    from pmfcl import _core
+
+    agreed, path, map_of_nodes = agreement(), tmp_path / "joint.pmf", None
+    grid = Nodes(client_app(own, secure=Secure()), [{"partition-id": client} for client in range(CLIENTS)])
+    if known == "by a map":
+        map_of_nodes = {11 + client: str(client) for client in range(CLIENTS)}
+    else:
+        run(grid, path, agreed)  # and the server starts again
+
+    def note(_client, _turn, message):
+        grid.told = message.content[CONFIG]
+
+    def false(reply):
+        told = grid.told
+        if told["secure"] != "keys":
+            return reply
+        keys = _core.SecAggClient(
+            told["round"],
+            "4",
+            threshold=told["threshold"],
+            clients=told["clients"],
+            width=agreed.width,
+            targets=agreed.n_targets,
+            agreement=agreed.identity,
+            step=told["step"],
+        ).advertise()
+        reply.content[ARRAYS] = ArrayRecord({PAYLOAD: packed(keys)})
+        return reply
+
+    grid.twist[11] = false
+    done = run(lying(grid, note), path, agreed, step=1, nodes=map_of_nodes)
+    (held,) = [held for held in done.server.held() if held.step == 1]
+    assert held.samples == sum(len(rows(client, 1)[1]) for client in range(1, CLIENTS))
 
 
 def test_a_node_has_a_quota(tmp_path, caplog):

@@ -4,10 +4,11 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::Args;
+use pmfcl::private::Account;
 use pmfcl::problem::{CandidateScore, Evaluation};
 use pmfcl::report::MissingReason;
 use pmfcl::{Learner, Preference, TaskReport};
-use pmfcl_file::{Access, Model, Store};
+use pmfcl_file::{Access, Ledger, Model, Store};
 use serde_json::{Value, json};
 
 use crate::learn::MeanForgetting;
@@ -36,10 +37,21 @@ impl Show {
         let (mut store, mut model) = Store::open(&self.model, Access::Read)?;
         store.load(&mut model)?;
         let tasks = task_reports(&model)?;
-        answer(&document(&model, &tasks), &self.words(&model, &tasks))
+        let account = Ledger::look(&self.model)?;
+        let mut document = document(&model, &tasks);
+        if let Some(account) = &account {
+            let (total, spent) = (account.total(), account.spent());
+            document["privacy"] = json!({
+                "epsilon": total.epsilon,
+                "delta": total.delta,
+                "spent": spent.epsilon,
+                "releases": account.releases(),
+            });
+        }
+        answer(&document, &self.words(&model, &tasks, account.as_ref()))
     }
 
-    fn words(&self, model: &Model, tasks: &[TaskReport]) -> String {
+    fn words(&self, model: &Model, tasks: &[TaskReport], account: Option<&Account>) -> String {
         let learner = &model.learner;
         let (s, problem) = (learner.settings(), learner.problem());
         let outputs = if problem.predicts_classes() { "classes" } else { "targets" };
@@ -64,6 +76,17 @@ impl Show {
         }
         if let Some(words) = probabilities(learner) {
             out.push_str(&format!("  {:<11} {words}\n", "calibration"));
+        }
+        if let Some(account) = account {
+            let (total, spent) = (account.total(), account.spent());
+            let words = format!(
+                "ε {} of {} spent at δ {:e}, releases {}",
+                short(spent.epsilon),
+                short(total.epsilon),
+                total.delta,
+                account.releases()
+            );
+            out.push_str(&format!("  {:<11} {words}\n", "privacy"));
         }
         for (target, fit) in fits(model) {
             let fit = format!("RMSE {}, R² {}", short(fit.rmse), short(fit.r2));

@@ -26,7 +26,14 @@ impl Layout {
         }
     }
 
-    /// The tables by name. A file must have exactly these and nothing else: no view or trigger is ever run.
+    /// Whether these are its tables, by name. A file must have exactly these and nothing else: no view or trigger is ever run. The
+    /// second layout may have a privacy ledger too.
+    pub(crate) fn has<'a>(self, found: impl Iterator<Item = (&'a str, &'a str)>) -> bool {
+        let second = self == Self::Second;
+        found.filter(|table| !second || *table != RELEASE).eq(self.tables().iter().copied())
+    }
+
+    /// The tables by name, without a ledger.
     pub(crate) fn tables(self) -> &'static [(&'static str, &'static str)] {
         match self {
             Self::First => &crate::layout_1::TABLES,
@@ -58,6 +65,13 @@ pub(crate) const TASK: (&str, &str) = (
     "CREATE TABLE task (place INTEGER PRIMARY KEY, name TEXT NOT NULL, samples REAL NOT NULL, rows INTEGER, \
      rank INTEGER NOT NULL, weight REAL NOT NULL, least REAL, exactness TEXT NOT NULL, outcome TEXT NOT NULL, \
      bytes INTEGER NOT NULL, counts TEXT, content BLOB, calibration BLOB, crc INTEGER) STRICT",
+);
+
+/// The table `release`, in files of layout 2 that keep a privacy ledger.
+pub(crate) const RELEASE: (&str, &str) = (
+    "release",
+    "CREATE TABLE release (place INTEGER PRIMARY KEY, time INTEGER NOT NULL, what TEXT NOT NULL, epsilon REAL NOT NULL, \
+     delta REAL NOT NULL, crc INTEGER NOT NULL) STRICT",
 );
 
 /// The tables of layout 2, by name.

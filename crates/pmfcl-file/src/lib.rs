@@ -38,6 +38,7 @@ mod model_file;
 mod pool;
 mod read;
 mod register;
+mod releases;
 mod save;
 mod schema;
 mod seal;

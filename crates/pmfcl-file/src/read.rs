@@ -213,11 +213,7 @@ pub(crate) fn check_layout(path: &Path, connection: &Connection) -> Result<Layou
         .collect::<rusqlite::Result<_>>()
         .map_err(read)?;
     let found = found.iter().map(|(name, sql)| (&**name, &**sql));
-    if found.eq(layout.tables().iter().copied()) {
-        Ok(layout)
-    } else {
-        Err(damaged("its tables are not those of a model"))
-    }
+    if layout.has(found) { Ok(layout) } else { Err(damaged("its tables are not those of a model")) }
 }
 
 fn values(connection: &Connection) -> rusqlite::Result<Values> {

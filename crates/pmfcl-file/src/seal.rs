@@ -18,6 +18,11 @@ impl Checksum {
         }
     }
 
+    /// The checksum of what was added so far.
+    pub(crate) fn number(&self) -> i64 {
+        i64::from(self.0.clone().finalize())
+    }
+
     /// Adds the bytes of a column, none for NULL.
     pub(crate) fn add_blob(
         &mut self,

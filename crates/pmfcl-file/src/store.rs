@@ -26,6 +26,7 @@ use crate::error::FileError;
 use crate::layout::Layout;
 use crate::model::Model;
 use crate::read::{Contents, summaries};
+use crate::releases::ReleaseRows;
 use crate::settings::FindLoss;
 use crate::version::{Changes, Mark, Version};
 use crate::write::{FileState, KnownPool, Scope, write};
@@ -380,6 +381,13 @@ impl Store {
         Ok(count.first().and_then(|n| usize::try_from(*n).ok()).unwrap_or(usize::MAX))
     }
 
+    /// How many releases its privacy ledger holds, where it has one.
+    pub(crate) fn releases(&self) -> Result<Option<usize>> {
+        let read = |e: rusqlite::Error| FileError::sqlite(&self.path, "read", &e);
+        let found = ReleaseRows::read(&self.connection).map_err(read)?.transpose();
+        Ok(found.map_err(|what| self.damaged(what))?.map(|all| all.rows.len() - 1))
+    }
+
     /// Everything SQLite itself finds wrong, page by page.
     pub(crate) fn integrity(&self) -> Result<Vec<String>> {
         let lines: Vec<String> = self.query("PRAGMA integrity_check(20)", |row| row.get(0))?;
@@ -446,7 +454,7 @@ pub(crate) fn load_summaries(
 }
 
 /// Is there a file? It is not opened here: closing it would drop the locks this process may hold on it.
-fn check_file(path: &Path) -> Result<()> {
+pub(crate) fn check_file(path: &Path) -> Result<()> {
     let owned = || path.to_path_buf();
     match fs::metadata(path) {
         Ok(meta) if meta.is_dir() => Err(FileError::Directory(owned())),

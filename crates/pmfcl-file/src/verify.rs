@@ -57,6 +57,9 @@ fn checked(path: &Path, file: &mut ModelFile) -> Result<Verified> {
             .to_owned()
     });
     checks.push("checksums of settings, names and solution".to_owned());
+    if let Some(releases) = file.store().releases()? {
+        checks.push(format!("checksums of a privacy ledger of {releases} releases"));
+    }
     file.load()?;
     let learner = &file.model().learner;
     let (tasks, merged) = (learner.records().len(), merged(learner));

@@ -20,14 +20,14 @@ use crate::call::{raised, raised_by_file};
 #[pyclass(name = "PrivacyAccount", module = "pmfcl._core")]
 pub(crate) struct PyAccount {
     account: Account,
-    /// Where it is kept; without, a restart forgets it.
+    /// Where it is kept: in a model file or one of its own; without, a restart forgets it.
     ledger: Option<Mutex<Ledger>>,
 }
 
 #[pymethods]
 impl PyAccount {
     #[new]
-    #[pyo3(signature = (epsilon, delta, path=None))]
+    #[pyo3(signature = (epsilon, delta, path))]
     fn new(epsilon: f64, delta: f64, path: Option<PathBuf>) -> PyResult<Self> {
         let total = Budget::new(epsilon, delta).map_err(raised)?;
         let Some(path) = path else {

@@ -54,8 +54,9 @@ class Secure:
         Public keys by client, `pmfcl.federated.public_key(secret)` of each, which came by another way than the server.
     noise : pmfcl.federated.SharedNoise, optional
         Adds this client's share of noise to its sums; it then takes part in no round of other noise, or of none.
-    account : pmfcl.federated.PrivacyAccount, optional
-        Where noisy sums are recorded before they are sent; it refuses to pass its total.
+    account : pmfcl.federated.PrivacyAccount, with noise
+        Where noisy sums are recorded before they are sent; it refuses to pass its total. Its path is the client's model file, or one of
+        its own.
     calibrate : bool
         Whether it also answers with masked tables of how well probabilities fit its rows, once for each step. A server that lies can
         choose the model they are measured at, and the sums then show more of the cohort's rows than those of products do.
@@ -77,6 +78,11 @@ class Secure:
             raise ValueError(
                 "tables of how well probabilities fit have no noise: Secure takes noise or calibrate, not both"
             )
+        if self.noise is not None and self.account is None:
+            raise ValueError(
+                "noisy sums add up to more than one of them says: Secure(noise=…) needs account=PrivacyAccount(epsilon, delta, path), where "
+                "path is this client's model file or one of its own"
+            )
 
     def bound(self, agreement: Agreement, threshold: int) -> bytes:
         """What the keys of a round are for: the agreement, and the noise everybody adds."""
@@ -84,13 +90,16 @@ class Secure:
             return agreement.identity
         return self.noise.of(agreement, threshold).digest(agreement.identity)
 
-    def sums(self, agreement: Agreement, rows: Loaded, step: int, threshold: int) -> _core.Summary | _core.NoisySums:
-        """What is masked. With noise it is recorded first."""
+    def sums(self, agreement: Agreement, rows: Loaded, threshold: int) -> _core.Summary | _core.NoisySums:
+        """What is masked."""
         if self.noise is None:
             return agreement.summary(*rows)
-        if self.account is not None:
-            self.account.spend(self.noise.epsilon, self.noise.delta, f"masked sum of step {step}")
         return agreement.noisy(*rows, self.noise, threshold)
+
+    def record(self, step: int, name: str) -> None:
+        """Records a noisy sum that is about to be sent."""
+        if self.noise is not None and self.account is not None:
+            self.account.spend(self.noise.epsilon, self.noise.delta, f"masked sum of step {step} in round {name}")
 
     def check(self, agreement: Agreement, threshold: int, clients: int) -> None:
         """Refuses what this client was not set up for."""
@@ -239,14 +248,17 @@ def client_app(
                 if rows is None:
                     raise ValueError(f"the rows of step {own.step} are gone since the round began")
                 secure.check_rows(agreement, len(rows[1]))
+                name, members = own.round, own.members
+                # Made before it is recorded: what a lying server sends here costs nothing unless a sum leaves this client.
                 if request is None:
-                    sums = secure.sums(agreement, rows, own.step, own.threshold)
-                    journal.send(noted, own.round, own.threshold, own.members)
+                    sums = secure.sums(agreement, rows, own.threshold)
                     sent = own.masked(given, sums, agreement=of, step=step)
                 else:
                     numbers = agreement.calibration_numbers(request, *rows)
-                    journal.send(noted, own.round, own.threshold, own.members)
                     sent = own.masked_numbers(given, numbers, agreement=of, step=step)
+                journal.send(noted, name, own.threshold, members)
+                if request is None:
+                    secure.record(step, name)
             elif turn == "confirm":
                 sent = own.confirm(given)
             elif turn == "unmask":

@@ -40,6 +40,11 @@ class Journal:
         with self._changed() as noted:
             line = self._line(noted, step, name)
             for earlier in line["rounds"]:
+                if earlier["round"] == name:
+                    raise ValueError(
+                        f"this client has sent its sum of step {step} in round {name}, and sends one in a round: two under the same masks show "
+                        "how they differ; repeat the round under another name"
+                    )
                 here = len(set(earlier["members"]) & set(members))
                 if here < earlier["threshold"]:
                     raise ValueError(

@@ -5,7 +5,7 @@ The scheme, what it protects from whom, and what it does not: the crate `pmfcl-s
 
 import math
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from logging import INFO, WARNING
 from os import PathLike
 from typing import Any
@@ -13,7 +13,7 @@ from typing import Any
 from flwr.app import ArrayRecord, ConfigRecord, Message, MessageType, MetricRecord, RecordDict
 
 from pmfcl import _core
-from pmfcl.federated import Agreement, SharedNoise
+from pmfcl.federated import Agreement, Refused, SharedNoise
 
 from .records import AGREEMENT, ARRAYS, CONFIG, PAYLOAD, REQUEST, log, packed, uploads
 from .server import PmfStrategy
@@ -83,6 +83,7 @@ class SecureStrategy(PmfStrategy):
         """A round over products of rows, or over what clients measure for a request."""
         self._round = None
         nodes = self._nodes(grid)
+        self._here = set(nodes)
         of, width, targets = self.agreement.identity, self.agreement.width, self.agreement.n_targets
         if request is not None:
             (of, targets), width = self.agreement._core.calibration_shape(request), 1
@@ -105,7 +106,7 @@ class SecureStrategy(PmfStrategy):
             signed=self.signed,
         )
         sent = {AGREEMENT: agreement} if request is None else {AGREEMENT: agreement, REQUEST: packed(request)}
-        exchange = _Exchange(grid, server, sent, told, group, self.exchange)
+        exchange = _Exchange(grid, server, sent, told, group, self.exchange, self._check_name)
         log(INFO, "step %d: a sum over %d nodes, of which %d must stay", step, len(nodes), threshold)
         try:
             members = exchange("keys", dict.fromkeys(nodes, b""), "keys")
@@ -124,6 +125,14 @@ class SecureStrategy(PmfStrategy):
         self._round, self._members = server, exchange.members
         return exchange.messages("unmask", dict.fromkeys(members.values(), survivors))
 
+    def _check_name(self, node: int, client: str) -> None:
+        """Refuses keys in the name of another node's client: it would be left out of the sum."""
+        owner = self._client_of(node)
+        if owner is None:
+            self._check_free(client)
+        elif owner != client:
+            raise Refused(f"it sends keys for client `{client}`, and is client `{owner}`")
+
     def aggregate_train(
         self, server_round: int, replies: Iterable[Any]
     ) -> tuple[ArrayRecord | None, MetricRecord | None]:
@@ -131,7 +140,7 @@ class SecureStrategy(PmfStrategy):
         server, step = self._round, self.step(server_round)
         if server is None:
             return None, None
-        _collect(replies, server, "answer", self._members)
+        _collect(replies, server, "answer", self._members, self._check_name)
         try:
             if self._noise is None:
                 summary, clients = server.finish()
@@ -148,6 +157,8 @@ class SecureStrategy(PmfStrategy):
         except ValueError as failed:  # too few, or refused
             log(WARNING, "step %d is left out: %s", step, failed)
             return None, None
+        if self._nodes_by_client is None:
+            self._pin({client: node for node, client in self._members.items() if client in clients})
         self.server.commit()
         facts = {"step": step, "clients": len(clients), "samples": receipt.samples}
         return self.arrays(), MetricRecord(facts)
@@ -163,7 +174,8 @@ class SecureStrategy(PmfStrategy):
             server = self._round
             if server is None:
                 continue
-            _collect(grid.send_and_receive(messages, timeout=timeout), server, "answer", self._members)
+            replies = grid.send_and_receive(messages, timeout=timeout)
+            _collect(replies, server, "answer", self._members, self._check_name)
             try:
                 numbers, _ = server.finish_numbers()
                 answer = self.agreement.calibration_of_sum(request, self.cohort, held.step, numbers, held.samples)
@@ -188,8 +200,9 @@ class _Exchange:
         told: dict[str, Any],
         group: str,
         timeout: float,
+        check_name: Callable[[int, str], None],
     ) -> None:
-        self.server = server
+        self.server, self.check_name = server, check_name
         self.grid, self.sent, self.told, self.group, self.timeout = grid, sent, told, group, timeout
         self.members: dict[int, str] = {}  # the client of each node, from its keys on
 
@@ -205,11 +218,15 @@ class _Exchange:
     def __call__(self, turn: str, payloads: dict[int, bytes], what: str) -> dict[str, int]:
         """Sends, and gives the answers to the round; the node of each client that has answered well."""
         replies = self.grid.send_and_receive(self.messages(turn, payloads), timeout=self.timeout)
-        return _collect(replies, self.server, what, self.members)
+        return _collect(replies, self.server, what, self.members, self.check_name)
 
 
 def _collect(
-    replies: Iterable[Any], server: _core.SecAggServer, what: str, members_by_node: dict[int, str]
+    replies: Iterable[Any],
+    server: _core.SecAggServer,
+    what: str,
+    members_by_node: dict[int, str],
+    check_name: Callable[[int, str], None],
 ) -> dict[str, int]:
     """Gives one answer of each node to the round, and notes whose it is: a node is one client, from its keys to its last answer."""
     members = {}
@@ -224,10 +241,11 @@ def _collect(
         for answer in answers:
             try:
                 client = server.sender(answer)
+                check_name(node, client)
                 if members_by_node.setdefault(node, client) != client:
                     raise ValueError(f"it answers for client `{client}`, and is client `{members_by_node[node]}`")
                 getattr(server, f"collect_{what}")(answer)
-            except (ValueError, RuntimeError) as refused:  # of another round, or of another turn of this one
+            except (ValueError, RuntimeError, Refused) as refused:  # of another round, or of another turn of this one
                 log(WARNING, "node %d: %s", node, str(refused))
                 continue
             members[client] = node

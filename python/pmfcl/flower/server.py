@@ -214,24 +214,36 @@ class PmfStrategy(Strategy):  # type: ignore[misc]  # of a package that need not
 
     def _accept(self, node: int, upload: bytes, step: int) -> Receipt:
         """Files an upload in the name of the node's own client, and of no other."""
-        if self._nodes_by_client is not None:
-            owner = next((client for client, own in self._nodes_by_client.items() if own == node), None)
-            if owner is None:
-                raise Refused("it is not among the nodes of this federation")
-            return self.server.accept(upload, sender=owner, last_step=step)
-        pinned = self.server.nodes
-        owner = next((client for client, own in pinned.items() if own == node), None)
+        owner = self._client_of(node)
         if owner is not None:
             return self.server.accept(upload, sender=owner, last_step=step)
         named = self.server.client_of(upload)
-        before = pinned.get(named)
-        if before is not None and before in self._here:
-            raise Refused(f"client `{named}` belongs to node {before}, which is there")
+        self._check_free(named)
         receipt = self.server.accept(upload, last_step=step)
-        if before is not None:
-            log(WARNING, "client `%s` was node %d, which is gone, and is node %d now", named, before, node)
-        self.server.nodes = {**pinned, named: node}
+        self._pin({named: node})
         return receipt
+
+    def _client_of(self, node: int) -> str | None:
+        """The client a node is known to be; with a configured map there are no others."""
+        given = self.server.nodes if self._nodes_by_client is None else self._nodes_by_client
+        owner = next((client for client, own in given.items() if own == node), None)
+        if owner is None and self._nodes_by_client is not None:
+            raise Refused("it is not among the nodes of this federation")
+        return owner
+
+    def _check_free(self, client: str) -> None:
+        """Refuses a name whose node is there."""
+        before = self.server.nodes.get(client)
+        if before is not None and before in self._here:
+            raise Refused(f"client `{client}` belongs to node {before}, which is there")
+
+    def _pin(self, nodes: Mapping[str, int]) -> None:
+        """Gives names to nodes; the next commit writes them."""
+        pinned = self.server.nodes
+        for client, node in nodes.items():
+            if pinned.get(client, node) != node:
+                log(WARNING, "client `%s` was node %d, which is gone, and is node %d now", client, pinned[client], node)
+        self.server.nodes = {**pinned, **nodes}
 
     def configure_evaluate(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Any

@@ -5,6 +5,7 @@ mod commands;
 mod crash;
 mod equality;
 mod gaps;
+mod ledger;
 mod losses;
 mod memory;
 mod messy;

@@ -116,6 +116,8 @@ fn writer() {
         "create" => create(&path, &mut fresh),
         "federated" => federate(&path, &mut fresh),
         "save" => save(&path, &mut draw, &mut fresh),
+        #[cfg(feature = "private")]
+        "spend" => spend(&path),
         kind => commit(kind, &path, &mut draw, &mut fresh, stride),
     }
 }
@@ -239,6 +241,33 @@ fn save(path: &Path, draw: &mut Draw, fresh: &mut impl Iterator<Item = u64>) {
                 Ok(())
             })
             .unwrap();
+        }
+    }
+}
+
+/// What a ledger is opened with, and what each release of it costs.
+#[cfg(feature = "private")]
+const BUDGETS: [pmfcl::private::Budget; 2] = [
+    pmfcl::private::Budget { epsilon: 100.0, delta: 1e-6 },
+    pmfcl::private::Budget { epsilon: 0.01, delta: 1e-6 },
+];
+
+/// Spends what a ledger in the model file allows, opened anew now and then.
+#[cfg(feature = "private")]
+fn spend(path: &Path) {
+    loop {
+        let mut ledger = match pmfcl_file::Ledger::open(path, BUDGETS[0]) {
+            Err(FileError::Locked(_)) => continue,
+            opened => opened.unwrap(),
+        };
+        for _ in 0..3 {
+            println!("\nwriting a release");
+            match ledger.spend(BUDGETS[1], "a release") {
+                Ok(_) => println!("{WRITTEN}"),
+                // The other one has the lock: nothing was begun.
+                Err(FileError::Locked(_)) => println!("busy"),
+                Err(error) => panic!("{error}"),
+            }
         }
     }
 }
@@ -463,4 +492,49 @@ fn two_writers_at_once_killed_at_any_moment_have_kept_what_they_acknowledged() {
     }
     tally.print("two writers");
     println!("two writers: both had written in {both} rounds");
+}
+
+/// One process learns and removes tasks, the other spends from the privacy ledger in the same file, and both are killed.
+#[cfg(feature = "private")]
+#[test]
+fn a_ledger_in_a_model_that_is_learned_keeps_every_release() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("m.pmf");
+    let mut state = first("learn", &path);
+    let mut draw = Draw::new(5);
+    let mut tally = Tally::default();
+    let (mut released, mut acknowledged) = (0, 0);
+    while tally.kills < kills() {
+        let next = 2 + 1000 * tally.kills as u64;
+        let kind = ["learn", "unlearn", "merge"][draw.below(3)];
+        let of = |i: u64| (next + 7 * i, next + i, 2);
+        let mut spends = Writer::start("spend", &path, of(1));
+        let learns = Writer::start(kind, &path, of(0));
+        let line = spends.begun();
+        std::thread::sleep(Duration::from_micros(draw.below(9000) as u64));
+        let (lines, other) = (spends.kill(), learns.kill());
+        let spent = lines.iter().filter(|line| *line == WRITTEN).count();
+        let busy = lines.iter().filter(|line| *line == "busy").count();
+        let begun = [&line].into_iter().chain(&lines).filter(|l| l.starts_with("writing")).count();
+        let begun = begun - busy;
+        let (known, open, written) = said(&state, other);
+        let here = found(&path);
+        let ledger = pmfcl_file::Ledger::open(&path, BUDGETS[0]).unwrap();
+        let there = ledger.releases().unwrap().len();
+        assert!(
+            (released + spent..=released + begun).contains(&there),
+            "{there} releases are on file; {released} were, {spent} were acknowledged, {begun} begun"
+        );
+        let after = open.as_deref().map(|changes| changed(&known, changes));
+        assert!(here == known || Some(&here) == after.as_ref(), "{here:?}: {known:?} or {after:?}");
+        tally.kills += 2;
+        tally.written += written + spent;
+        acknowledged += spent;
+        tally.before += begun - spent - (there - released - spent)
+            + usize::from(open.is_some() && here == known);
+        tally.after += there - released - spent + usize::from(here != known);
+        (state, released) = (here, there);
+    }
+    tally.print("a ledger in a model");
+    assert!(acknowledged > 0 || kills() < 100, "nothing was ever spent");
 }

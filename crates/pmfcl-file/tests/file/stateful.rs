@@ -98,6 +98,9 @@ struct World {
     acknowledged: Known,
     open: Option<Open>,
     loose: Option<Loose>,
+    /// Releases that the privacy ledger in the file holds.
+    #[cfg(feature = "private")]
+    released: u64,
     counts: std::collections::BTreeMap<&'static str, usize>,
 }
 
@@ -114,6 +117,8 @@ impl World {
             acknowledged: Known { tasks: vec![("first".to_owned(), 0)], equal: false },
             open: None,
             loose: None,
+            #[cfg(feature = "private")]
+            released: 0,
             counts: std::collections::BTreeMap::new(),
         }
     }
@@ -133,6 +138,49 @@ impl World {
         let mut file = ModelFile::open(&self.path, Access::Read).unwrap();
         file.load().unwrap();
         check(&self.acknowledged, file.model(), what);
+        #[cfg(feature = "private")]
+        assert_eq!(self.releases(), self.released, "{what}");
+    }
+
+    /// What another process finds in the ledger.
+    #[cfg(feature = "private")]
+    fn releases(&self) -> u64 {
+        let file = rusqlite::Connection::open(&self.path).unwrap();
+        let count = |sql: &str| file.query_row(sql, [], |row| row.get::<_, i64>(0)).unwrap();
+        match count("SELECT count(*) FROM sqlite_schema WHERE name = 'release'") {
+            0 => 0,
+            _ => (count("SELECT count(*) FROM release") - 1).cast_unsigned(),
+        }
+    }
+
+    /// A release is noted in the file; sometimes an operation fails, or all that follow.
+    #[cfg(feature = "private")]
+    fn spend(&mut self) {
+        use pmfcl::private::Budget;
+        // Who has the lock keeps it, and waiting for it would only take time.
+        if self.open.as_ref().is_some_and(|open| !open.unlocked) {
+            return;
+        }
+        let fault = [Fault::Once, Fault::Lasting][self.below(2)];
+        if self.below(3) == 0 {
+            fail(self.below(40) as u64, fault);
+        }
+        let [total, one] = [100.0, 0.01].map(|epsilon| Budget { epsilon, delta: 1e-6 });
+        let done = pmfcl_file::Ledger::open(&self.path, total)
+            .and_then(|mut ledger| ledger.spend(one, "a step"));
+        let hit = heal();
+        if let Err(error) = done {
+            assert!(hit, "{error}");
+            // Where noting it failed it may be there, and counts as spent then.
+            let found = self.releases();
+            assert!(found == self.released || found == self.released + 1, "{found}");
+            self.released = found;
+            *self.counts.entry("release failed").or_default() += 1;
+        } else {
+            self.released += 1;
+            *self.counts.entry("release").or_default() += 1;
+        }
+        self.look("after a release");
     }
 
     /// Changes a model at random.
@@ -176,7 +224,9 @@ impl World {
     }
 
     fn step(&mut self) {
-        match self.below(10) {
+        match self.below(11) {
+            #[cfg(feature = "private")]
+            10 => self.spend(),
             0 | 1 if self.open.is_none() => {
                 let mut file = ModelFile::open(&self.path, Access::Write).unwrap();
                 file.load().unwrap();

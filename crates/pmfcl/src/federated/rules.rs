@@ -10,6 +10,8 @@ use crate::problem::{Agreement, Exactness, LeastLoss};
 const LARGEST_NUMBER: f64 = 1e100;
 /// How far sums that rows fix may be off: what single precision leaves.
 const SLACK: f64 = 1e-6;
+/// The smallest share of the samples a class can have that has any.
+const LEAST_SHARE: f64 = 1e-12;
 
 /// What a server asks of an upload.
 #[derive(Debug, Clone, PartialEq)]
@@ -228,17 +230,26 @@ impl Rules {
     }
 }
 
-/// Samples of the classes: as many as the samples there are, and those of the indicators where there are indicators.
+/// Samples of the classes: as many as the samples there are, and those of the indicators where there are indicators. An indicator is its
+/// own square, and a class has rows or none: sums that are of no rows could make a model that nobody can solve.
 fn check_counts(agreement: &Agreement, update: &Update) -> Result<(), Refused> {
     let (n, head) = (update.samples(), &update.task().head);
     let sum: f64 = head.counts.iter().sum();
     let near = |a: f64, b: f64| (a - b).abs() <= SLACK * n.max(1.0);
     let indicators = update.task().quadratic.target_sums();
     let exact = agreement.problem().exactness() == Exactness::Exact;
+    let sums = &update.task().quadratic;
+    let squares =
+        |k: usize| sums.iter().map(|(_, _, z)| z[k] * z[k]).sum::<f64>() + sums.residual()[k];
+    let is_indicator = |k: usize, count: f64| {
+        let rows = indicators[k] <= 0.0 || indicators[k] > LEAST_SHARE * n;
+        near(indicators[k], count)
+            && (head.exactness != Exactness::Exact || rows && near(squares(k), count))
+    };
     let sound = head.counts.len() == agreement.class_names().len()
         && head.counts.iter().all(|c| *c >= -SLACK * n)
         && near(sum, n)
-        && (!exact || head.counts.iter().zip(indicators).all(|(a, b)| near(*a, *b)));
+        && (!exact || head.counts.iter().enumerate().all(|(k, count)| is_indicator(k, *count)));
     if sound {
         return Ok(());
     }

@@ -22,8 +22,12 @@ use crate::error::{Error, Result};
 #[derive(Debug, Clone, PartialEq)]
 pub struct Account {
     total: Budget,
+    /// `ρ` of the total.
+    most: f64,
     rho: f64,
     releases: u64,
+    /// The last budget and its `ρ`, which takes thousands of logarithms: ledgers hold the same budget over and over.
+    last: (Budget, f64),
 }
 
 impl Account {
@@ -32,8 +36,8 @@ impl Account {
     /// # Errors
     /// As [`Budget::new`].
     pub fn new(total: Budget) -> Result<Self> {
-        total.check()?;
-        Ok(Self { total, rho: 0.0, releases: 0 })
+        let most = total.rho()?;
+        Ok(Self { total, most, rho: 0.0, releases: 0, last: (total, most) })
     }
 
     /// Files a release, before it is made.
@@ -41,9 +45,10 @@ impl Account {
     /// # Errors
     /// When the total would be passed; nothing is filed then.
     pub fn spend(&mut self, budget: Budget) -> Result<()> {
-        let (after, most) = (self.rho + budget.rho()?, self.total.rho()?);
+        let rho = if self.last.0 == budget { self.last.1 } else { budget.rho()? };
+        let after = self.rho + rho;
         // The same budget as agreed must pass, rounding or not.
-        if after > most * (1.0 + 1e-12) {
+        if after > self.most * (1.0 + 1e-12) {
             return Err(Error::Unsupported {
                 operation: "another release",
                 reason: format!(
@@ -56,7 +61,7 @@ impl Account {
                 ),
             });
         }
-        self.rho = after;
+        (self.rho, self.last) = (after, (budget, rho));
         self.releases += 1;
         Ok(())
     }

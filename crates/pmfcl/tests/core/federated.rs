@@ -78,7 +78,7 @@ fn the_model_is_that_of_pooled_rows_with_clients_absent_and_late() {
             let joint = learned(settings.clone(), std::slice::from_ref(&pooled));
             let ours = server.joint().unwrap().predict(pooled.rows()).unwrap();
             let gap = apart(&ours, &joint.predict(pooled.rows()).unwrap());
-            assert!(gap < 1e-9, "{ridge:?}, step {step}: {gap}");
+            assert!(gap < 1e-12, "{ridge:?}, step {step}: {gap}");
             assert!((server.samples() - pooled.n() as f64).abs() < 1e-9);
         }
     }

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use crate::support::{Table, plain};
 use pmfcl::federated::{Broadcast, Receipt, Refused, Rules, Server, Update};
 use pmfcl::problem::Agreement;
+use pmfcl::summary::Products;
 use pmfcl::{Basis, Design, Labels, Problem, Rows, Settings, Summary, TaskRows};
 use pmfcl_oracle::Draw;
 
@@ -190,6 +191,48 @@ fn classes_that_do_not_sum_to_the_samples_are_refused() {
         assert!(error.contains("classes do not sum") && error.contains("anna"), "{error}");
         assert_eq!(server.updates().len(), 0);
         assert_eq!(server.accept_bytes(&good), Ok(Receipt::Accepted));
+    }
+}
+
+/// Indicators are their own squares, and a class has rows or none. Sums of which that does not hold once made a model that nobody could
+/// solve: one upload ended a federation.
+#[test]
+fn sums_of_classes_that_no_rows_can_have_are_refused() {
+    let problem = Problem::gaussian().with_classes(["a", "b"].map(String::from).to_vec()).unwrap();
+    let design = Design::linear(1, true).unwrap();
+    let agreement = Agreement::new(problem, Settings::default(), design, 0).unwrap();
+    let accepted = |counts: [f64; 2], squares: [f64; 2]| {
+        let n = counts[0] + counts[1];
+        // What the rows of the classes sum to: nothing in all, and nothing where there is one class.
+        let sum = if counts[1] > 1.0 { 0.5 } else { 0.0 };
+        let products = Products {
+            n,
+            features: 2,
+            targets: 2,
+            xx: vec![n, 0.0, 5.0],
+            xy: vec![counts[0], counts[1], sum, -sum],
+            yy: squares.to_vec(),
+            y: counts.to_vec(),
+        };
+        let summary = Summary::from_products(&products).unwrap();
+        let update = Update::of_quadratic(&agreement, "anna", 0, summary).unwrap();
+        let mut server = Server::new(agreement.clone(), Rules::default()).unwrap();
+        let taken = server.accept(update);
+        if taken.is_ok() {
+            server.joint().unwrap().solution().unwrap();
+        }
+        taken
+    };
+    assert_eq!(accepted([6.0, 4.0], [6.0, 4.0]), Ok(Receipt::Accepted));
+    for (counts, squares) in [
+        ([6.0, 4.0], [60.0, 4.0]),
+        ([6.0, 4.0], [6.0, 5.0]),
+        ([10.0, 0.0], [10.0, 1.0]),
+        ([10.0, 1e-300], [10.0, 1.0]),
+        ([10.0, 1e-13], [10.0, 1e-13]),
+    ] {
+        let refused = accepted(counts, squares);
+        assert!(matches!(refused, Err(Refused::Implausible { .. })), "{counts:?}: {refused:?}");
     }
 }
 

@@ -193,7 +193,7 @@ fn of_temperature(text: &str) -> Result<Calibrate> {
     match (text, finite(text)) {
         ("auto", _) => Ok(Calibrate::On),
         ("1", _) => Ok(Calibrate::Off),
-        (_, Some(t)) => Ok(Calibrate::Fixed(t)),
+        (_, Some(t)) if t > 0.0 => Ok(Calibrate::Fixed(t)),
         _ => unknown(text, "auto, a number above 0"),
     }
 }
