@@ -547,7 +547,7 @@ fn in_order<T: Send, E: Send>(
     let moved = Condvar::new();
     let panicked = AtomicBool::new(false);
     let work = || {
-        // Whoever waits for a thread that panicks must not wait for ever.
+        // Whoever waits for a thread that panics must not wait for ever.
         let _guard = OnPanic(|| {
             panicked.store(true, Ordering::Relaxed);
             drop(line.lock());
