@@ -1,7 +1,7 @@
 """Frames with text, categories, booleans and dates: the inputs a model makes of them, and where each input comes from."""
 
 import datetime
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -97,10 +97,28 @@ def gaps_of(values: NDArray[Any]) -> NDArray[np.bool_]:
     return np.fromiter((is_missing(value) for value in values), dtype=bool, count=len(values))
 
 
+def past_of(name: str, kind: str, value: Any) -> tuple[str | None, float]:
+    """The category that a new column has had so far, or none, and the number of its input."""
+    if kind == "category" and isinstance(value, str):
+        return value, 1.0
+    dated = isinstance(value, datetime.date | np.datetime64)
+    if kind == "date" and dated:
+        return None, days(value)
+    if kind == "number" and isinstance(value, bool | int | float | np.number | np.bool_) and np.isfinite(value):
+        return None, float(value)
+    needed = {"category": "a text", "date": "a date", "number": "a finite number"}[kind]
+    raise ValueError(
+        f"new_columns: column '{name}' holds {kind} values; what it was before must be {needed}, not {value!r}"
+    )
+
+
 class Columns:
     """Where every input of a model comes from: a column, what it holds, and the category or place within it."""
 
-    def __init__(self, origins: Sequence[Origin], gaps: bool = False) -> None:
+    def __init__(
+        self, origins: Sequence[Origin], gaps: bool = False, past: Mapping[Origin, float] | None = None
+    ) -> None:
+        self.past = dict(past or {})  # of inputs that are new, where they have not been 0 so far
         self.origins: list[Origin] = [(name, kind, part) for name, kind, part in origins]
         self.gaps = gaps or any(kind == "missing" for _, kind, _ in self.origins)
         self.known: dict[str, dict[str, None]] = {}
@@ -153,11 +171,12 @@ class Columns:
         """Each input that `known` has not."""
         return self.origins[0 if known is None else len(known.origins) :]
 
-    def with_columns(self, table: Any, names: Sequence[str]) -> "Columns":
-        """These columns and others of a table that the model does not have yet."""
+    def with_columns(self, table: Any, names: Sequence[str] | Mapping[str, Any]) -> "Columns":
+        """These columns and others of a table that the model does not have yet; a dict says what they have been so far."""
         there = column_names(table) or []
         known = self.column_names()
         new: list[Origin] = []
+        past: dict[Origin, float] = {}
         for name in names:
             if name in known:
                 raise ValueError(f"new_columns: the model has a column '{name}' already")
@@ -165,8 +184,12 @@ class Columns:
                 raise ValueError(f"new_columns: X has no column '{name}'; it has {', '.join(map(str, there))}")
             kind = kind_of(values_of(table[name]))
             found = dict.fromkeys(name_of(v) for v in values_of(table[name]) if not is_missing(v))
+            if isinstance(names, Mapping):
+                before, value = past_of(name, kind, names[name])
+                found.setdefault(before or "")
+                past[name, kind, before] = value
             new.extend((name, kind, category) for category in (found if kind == "category" else [None]))
-        return Columns(self.origins + new, self.gaps)
+        return Columns(self.origins + new, self.gaps, past)
 
     def grown(self, table: Any) -> Self:
         """These columns with the categories of a table that are new, and the gaps of columns that had none, at the end."""
@@ -178,7 +201,7 @@ class Columns:
             parts = {name for name, kind, _ in self.origins if kind == "part"}
             lacking = [name for name in self.column_names() if not self.has_indicator(name) and name not in parts]
             new.extend((name, "missing", None) for name in lacking if gaps_of(values_of(table[name])).any())
-        return type(self)(self.origins + new, self.gaps) if new else self
+        return type(self)(self.origins + new, self.gaps, self.past) if new else self
 
     def has_indicator(self, name: str) -> bool:
         """Whether a column has an input that is 1 where it has a gap."""
@@ -240,7 +263,7 @@ class Columns:
             row = int(np.argmax(strange))
             raise ValueError(
                 f"column '{name}' has the category '{categories[row]}' at row {row}, which the model does not know; "
-                "`partial_fit` extends a model by new categories"
+                "`partial_fit` extends a model by new categories, `Agreement.extended` an agreement"
             )
         return {category: ((categories == category) & there).astype(np.float64) for category in self.known[name]}
 

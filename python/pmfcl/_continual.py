@@ -179,11 +179,18 @@ class Continual(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no ann
         before = model.warnings()
         grown = self.__dict__.pop("_grown", None)
         new = [] if grown is None else grown.added_to(vars(self).get("_columns"))
+        added = new
+        if grown is not None and any(grown.past.values()):
+            # A copy, so that an error leaves the model unchanged.
+            model, added = model.with_inputs(new, [grown.past.get(origin, 0.0) for origin in new]), []
         if self._continues(model, task, weight):
-            model.append(X, y, sample_weight, new)
+            model.append(X, y, sample_weight, added)
         else:
-            model.learn(STREAM if task is None else str(task), X, y, sample_weight, self._weight(weight), new)
+            model.learn(STREAM if task is None else str(task), X, y, sample_weight, self._weight(weight), added)
         if new:
+            if not added:
+                self._model = model
+                grown.past.clear()
             self._columns = grown
             if any(kind in ("number", "date") for _, kind, _ in new):
                 names = grown.column_names()

@@ -1,7 +1,7 @@
 """What users call a table, as rows the core can read where they lie."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -61,7 +61,14 @@ def sparse_rows(estimator: Any, X: Any, reset: bool) -> Any:
     return csr
 
 
-def rows(estimator: Any, X: Any, *, reset: bool, learn: bool = False, new_columns: Sequence[str] = ()) -> NDArray[Any]:
+def rows(
+    estimator: Any,
+    X: Any,
+    *,
+    reset: bool,
+    learn: bool = False,
+    new_columns: Sequence[str] | Mapping[str, Any] = (),
+) -> NDArray[Any]:
     """The rows of X, with what scikit-learn asks of columns and their names; new categories are let in to `learn`."""
     vars(estimator).pop("_grown", None)
     if reset:
@@ -125,9 +132,12 @@ def rows(estimator: Any, X: Any, *, reset: bool, learn: bool = False, new_column
 
 def known_means(estimator: Any) -> Any:
     """Asks the model for the means of its inputs, where it knows them."""
+    model = vars(estimator).get("_model")
     try:
-        means = estimator._model.input_means()
+        means = None if model is None else model.input_means()
     except ValueError:
+        means = None
+    if means is None:
         return None
     return lambda: means
 

@@ -1,7 +1,7 @@
 """`ContinualRegressor`."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -134,7 +134,7 @@ class ContinualRegressor(MultiOutputMixin, RegressorMixin, Continual):  # type: 
         *,
         task: object = None,
         weight: float | None = None,
-        new_columns: Sequence[str] = (),
+        new_columns: Sequence[str] | Mapping[str, Any] = (),
     ) -> Self:
         """Learns one more task, or adds rows to the current one.
 
@@ -147,7 +147,8 @@ class ContinualRegressor(MultiOutputMixin, RegressorMixin, Continual):  # type: 
         task : the name of the task these rows are. Without one they are added to the current task, the one learned last,
             and the memory does not grow; the first is then called "stream".
         weight : weight of the task relative to the others, default 1.
-        new_columns : columns of the frame X that the model does not have yet; they have been 0 in all rows before.
+        new_columns : columns of the frame X that the model does not have yet. They have been 0 in all rows before, or, where this
+            is a dict, what it says: a number, a date, a category.
         """
         fresh = not self.__sklearn_is_fitted__()
         return self._learn(X, y, sample_weight, task, weight, fresh=fresh, new_columns=new_columns)
@@ -160,7 +161,7 @@ class ContinualRegressor(MultiOutputMixin, RegressorMixin, Continual):  # type: 
         task: object,
         weight: float | None,
         fresh: bool,
-        new_columns: Sequence[str] = (),
+        new_columns: Sequence[str] | Mapping[str, Any] = (),
     ) -> Self:
         names = _inputs.target_names(y)
         X, y, sample_weight = _inputs.complete_rows(self, X, y, sample_weight)

@@ -28,6 +28,7 @@ from sklearn.utils.multiclass import unique_labels
 
 from . import _core, _inputs
 from ._classifier import ContinualClassifier, coded
+from ._columns import Columns, Origin
 from ._labels import Classes, name_of
 from ._regressor import ContinualRegressor
 
@@ -117,6 +118,28 @@ class SharedNoise:
         return self.of(agreement, threshold).guarantee(max(1, clients - self.colluding))
 
 
+# What a column holds: "number", "date", or the list of its categories.
+Kind = str | Sequence[str]
+
+
+def inputs_of(features: Mapping[str, Kind], gaps: bool) -> list[Origin]:
+    """The inputs of columns, agreed on before any row is seen; with `gaps` each column has one that says where it has none."""
+    inputs: list[Origin] = []
+    for name, holds in features.items():
+        if isinstance(holds, str):
+            if holds not in ("number", "date"):
+                raise ValueError(f"column '{name}': '{holds}' is none of number, date, or a list of categories")
+            inputs.append((str(name), holds, None))
+        else:
+            categories = [name_of(category) for category in holds]
+            if len(set(categories)) != len(categories) or not categories:
+                raise ValueError(f"column '{name}': its categories must be a list of different ones, not {categories}")
+            inputs.extend((str(name), "category", category) for category in categories)
+    if gaps:
+        inputs.extend((str(name), "missing", None) for name in features)
+    return inputs
+
+
 class Agreement:
     """What clients and server hold in common before the first step: loss, columns, basis, classes.
 
@@ -124,8 +147,9 @@ class Agreement:
     ----------
     estimator : ContinualRegressor or ContinualClassifier
         Unfitted; its parameters are those of the joint model. Tasks are weighed by samples, or all the same.
-    features : int or list of str
-        How many columns there are, or their names; then tables of clients must have these.
+    features : int, list of str or dict
+        How many columns there are, or their names; then tables of clients must have these. A dict says what each column holds:
+        "number", "date", or the list of its categories.
     targets : list of str, optional
         Names of what is predicted; one target "y" by default.
     classes : list, optional
@@ -135,6 +159,9 @@ class Agreement:
     clip : float, optional
         The longest features of a row after the basis: longer ones are scaled down, by clients, by the model when it predicts, and in
         private uploads. Without it a model of private uploads predicts for rows it was never shown the like of.
+
+    Where the estimator learns gaps (`missing="mean"` or `"indicator"`), every column may miss values at every client. Categories and
+    columns that nobody foresaw are added by `extended`.
     """
 
     _template: Any
@@ -142,19 +169,27 @@ class Agreement:
     def __init__(
         self,
         estimator: ContinualRegressor | ContinualClassifier,
-        features: int | Sequence[str],
+        features: int | Sequence[str] | Mapping[str, Kind],
         targets: Sequence[str] | None = None,
         classes: Iterable[Any] | None = None,
         rows: Any = None,
         clip: float | None = None,
     ) -> None:
         template: Any = clone(estimator)
+        gaps = _inputs.learns_gaps(template)
         if isinstance(features, int | np.integer):
             template.n_features_in_ = int(features)
+            if gaps:
+                template._columns = Columns(
+                    inputs_of({name: "number" for name in template._feature_names()}, gaps), gaps
+                )
         else:
             names = [str(name) for name in features]
             template.n_features_in_ = len(names)
             template.feature_names_in_ = np.array(names, dtype=object)
+            held: Mapping[str, Kind] = features if isinstance(features, Mapping) else dict.fromkeys(names, "number")
+            if gaps or isinstance(features, Mapping):
+                template._columns = Columns(inputs_of(held, gaps), gaps)
         if isinstance(template, ContinualClassifier):
             if classes is None:
                 raise ValueError("name all classes: clients see some of them each")
@@ -186,6 +221,41 @@ class Agreement:
         del agreement._template._model
         return agreement
 
+    def extended(self, features: Mapping[str, Kind]) -> "Agreement":
+        """The agreement that goes on with this one: further columns, and further categories of columns it has.
+
+        They have been 0 in all rows so far: steps that were sent under this agreement hold under the next, and a server that was
+        told (`Server.extend`) accepts both.
+
+        >>> from pmfcl import ContinualRegressor
+        >>> first = Agreement(ContinualRegressor(), {"age": "number", "town": ["Bern"]})
+        >>> first.extended({"town": ["Chur"], "wind": "number"}).width - first.width
+        2
+        """
+        template = clone(self._template)
+        vars(template).update({k: v for k, v in vars(self._template).items() if k not in vars(template)})
+        gaps = _inputs.learns_gaps(template)
+        known = vars(self._template).get("_columns")
+        if known is None:
+            known = Columns([(name, "number", None) for name in template._feature_names()])
+        names = known.column_names()
+        for name, holds in features.items():
+            if name in names and (isinstance(holds, str) or name not in known.known):
+                raise ValueError(
+                    f"the agreement has a column '{name}' already; give a list of new categories of a column of text"
+                )
+        new = [
+            origin
+            for origin in inputs_of(features, gaps)
+            if not (origin[0] in names and (origin[1] == "missing" or origin in known.origins))
+        ]
+        template._columns = Columns(known.origins + new, gaps)
+        every = template._columns.column_names()
+        template.n_features_in_, template.feature_names_in_ = len(every), np.array(every, dtype=object)
+        agreement = type(self).__new__(type(self))
+        agreement._core, agreement._template = self._core.extended(new), template
+        return agreement
+
     def to_bytes(self) -> bytes:
         """As bytes, to be sent to clients."""
         return self._core.to_bytes()
@@ -212,6 +282,8 @@ class Agreement:
         """
         names = getattr(self._template, "feature_names_in_", [])
         told = [self._template.n_features_in_, [str(name) for name in names], self._core.model().facts()["targets"]]
+        if vars(self._template).get("_columns") is not None:
+            told.append(self._template._columns.origins)
         return hashlib.sha256(b"pmfcl agreement and columns" + self.digest + json.dumps(told).encode()).digest()
 
     @property
@@ -416,6 +488,15 @@ class Server:
         }
         self.agreement = agreement
         self._core = _core.FederatedServer(agreement._core, path, rules)
+
+    def extend(self, agreement: Agreement) -> None:
+        """Goes on under an agreement with more columns or categories (`Agreement.extended`), which clients are then sent.
+
+        Everything accepted stays: it has been 0 there. Steps that clients have summarized under the earlier agreement are still
+        accepted. Raises ValueError where the agreement is another one; the server is then unchanged.
+        """
+        self._core.extend(agreement._core)
+        self.agreement = agreement
 
     def accept(self, update: bytes, *, sender: str | None = None, last_step: int | None = None) -> Receipt:
         """Accepts an upload. Raises `Refused`, with the client's name as `client`; the server is then unchanged.

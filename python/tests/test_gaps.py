@@ -246,6 +246,42 @@ def test_new_columns_have_been_zero_so_far(frame):
         model.partial_fit(new, y[80:], task="again", new_columns=["w"])
 
 
+@pytest.mark.parametrize("memory", ["ledger", "compact"])
+def test_new_columns_have_been_what_is_stated(frame, memory, tmp_path):
+    X, y = frame
+    X = X.dropna(subset=["a", "k"])
+    y = y[X.index]
+    rest = len(X) - 80
+    old, new = X[:80][["a"]], X[80:][["a", "k"]].assign(w=np.arange(rest) % 7, day=pd.Timestamp("2024-01-01"))
+    new["day"] += pd.to_timedelta(np.arange(rest) % 5, unit="D")
+    stated = {"w": 3.5, "k": "before", "day": pd.Timestamp("2023-12-30")}
+    whole = pd.concat([old.assign(**stated), new])
+    for kind, target in ((ContinualRegressor, y), (ContinualClassifier, np.where(y > np.median(y), "high", "low"))):
+        model = kind(ridge=0.1, memory=memory) if kind is ContinualRegressor else kind(memory=memory)
+        model.partial_fit(old, target[:80], task="old")
+        model.save(tmp_path / f"{kind.__name__}.pmf")
+        model = kind.load(tmp_path / f"{kind.__name__}.pmf")
+        before = model.predict(old)
+        for wrong in ({"w": "x"}, {"k": 3.0}, {"day": 1.0}, {"w": np.inf}):
+            with pytest.raises(ValueError, match="what it was before must be"):
+                model.partial_fit(new, target[80:], task="new", new_columns=stated | wrong)
+        with pytest.raises(ValueError):
+            model.partial_fit(new.assign(a=np.nan), target[80:], task="new", new_columns=stated)
+        np.testing.assert_array_equal(model.predict(old), before)
+        model.partial_fit(new, target[80:], task="new", new_columns=stated)
+        expected = kind(**model.get_params()).partial_fit(whole[:80], target[:80], task="old")
+        expected.partial_fit(new, target[80:], task="new")
+        if kind is ContinualRegressor:
+            np.testing.assert_allclose(model.predict(whole), expected.predict(whole), rtol=1e-10)
+            if memory == "ledger":
+                model.unlearn("new")
+                np.testing.assert_allclose(model.predict(whole[:80]), before, rtol=1e-10)
+        else:
+            np.testing.assert_allclose(
+                model.decision_function(whole), expected.decision_function(whole), rtol=1e-8, atol=1e-8
+            )
+
+
 def test_rows_with_gaps_are_checked_and_removed(frame):
     X, y = frame
     model = ContinualRegressor(ridge=0.1, missing="mean").partial_fit(X[:200], y[:200], task="a")

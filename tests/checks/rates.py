@@ -1,12 +1,13 @@
 """How often `check` warns about rows of the same task, and whether it notices what was spoilt.
 
-    python tests/checks/rates.py [--splits 1000] [--rows 400] [--task 0] [--seed 0] TABLE…
+    python tests/checks/rates.py [--splits 1000] [--rows 400] [--task 0] [--seed 0] [--classes] TABLE…
 
 A table is a Parquet or CSV file with a numeric target `y` (or `rentals`); a column `task` or `quarter` is left out, and `--task N`
 takes the N-th largest task. `diabetes` and `friedman` are tables of scikit-learn, `cubic` is one whose noise is skewed and uneven.
 Rows are drawn at random from one task, half are learned and half are checked: a warning there is a false alarm. Then something is
 spoilt, in the first 50 splits. `R²` is that of the model on the rows that are checked, before they are spoilt: where it is near
-zero, the features say nothing of the target, and no test can notice that the target was shuffled.
+zero, the features say nothing of the target, and no test can notice that the target was shuffled. With `--classes` the target is
+a class, and `R²` is how far the accuracy is from that of always guessing the largest class to 1.
 """
 
 import argparse
@@ -14,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from pmfcl import ContinualRegressor
+from pmfcl import ContinualClassifier, ContinualRegressor
 
 NAMES = ("x10", "x1000", "1.8x+32", "shuffled", "repeat", "outliers")
 
@@ -65,6 +66,8 @@ def spoil(model, X, y, new, rng):
         spoilt[:, column] = factor * spoilt[:, column] + offset
         noticed[name] = bool(kinds(model, spoilt, y[new]) & {"units", "shift", "drift", "outliers"})
     noticed["shuffled"] = "drift" in kinds(model, X[new], rng.permutation(y[new]))
+    if isinstance(model, ContinualClassifier):
+        return noticed | {"outliers": False}
     sigma = np.sqrt(np.mean((model.predict(X[new]) - y[new]) ** 2))
     outlying = y[new].copy()
     outlying[rng.choice(size, max(size // 100, 1), replace=False)] += 10 * sigma
@@ -79,18 +82,20 @@ def main():
     parser.add_argument("--rows", type=int, default=400)
     parser.add_argument("--task", type=int, default=0)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--classes", action="store_true")
     parser.add_argument("tables", nargs="+", type=Path)
     arguments = parser.parse_args()
     print("table, rows, columns, R², false alarms %, by kind, noticed % of", ", ".join(NAMES))
     for path in arguments.tables:
         rng = np.random.default_rng(arguments.seed)
         X, y = read(path, arguments.task)
+        kind = ContinualClassifier if arguments.classes else ContinualRegressor
         size = min(len(y) // 2, arguments.rows)
         alarms, by_kind, noticed, trials, scores = 0, {}, dict.fromkeys(NAMES, 0), 0, []
         for split in range(arguments.splits):
             rows = rng.permutation(len(y))[: 2 * size]
             old, new = rows[:size], rows[size:]
-            model = ContinualRegressor(n_jobs=1).partial_fit(X[old], y[old], task="old")
+            model = kind(n_jobs=1).partial_fit(X[old], y[old], task="old")
             found = kinds(model, X[new], y[new])
             alarms += bool(found)
             for kind in found:
@@ -98,7 +103,11 @@ def main():
             if split >= 50:
                 continue
             trials += 1
-            scores.append(model.score(X[new], y[new]))
+            score = model.score(X[new], y[new])
+            if arguments.classes:
+                largest = max(np.mean(y[new] == label) for label in np.unique(y[new]))
+                score = (score - largest) / (1 - largest)
+            scores.append(score)
             spoilt = spoil(model, X, y, new, rng)
             spoilt["repeat"] = "repeat" in kinds(model, X[old][::-1].copy(), y[old][::-1].copy())
             for name in NAMES:

@@ -212,6 +212,11 @@ pub(crate) fn document(model: &Model, name: &str, check: &Findings) -> Value {
             "cost_to_memory": d.cost_to_memory,
             "cost_to_rows": d.cost_to_rows,
         })),
+        "relation": check.relation.map(|r| json!({
+            "found": r.found,
+            "expected": r.expected,
+            "p_value": r.p_value,
+        })),
         "columns": check.inputs.iter().map(|i| json!({
             "name": names[i.input],
             "mean_before": i.mean_before,

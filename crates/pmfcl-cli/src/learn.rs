@@ -13,8 +13,8 @@ use pmfcl::{
 };
 use pmfcl_file::{Access, Coding, Model, Store};
 use pmfcl_ingest::{
-    ColumnSelection, Files, Ingest, Learning, NamedTask, Step, TableSchema, check_doubts,
-    choose_columns, describe_columns, shell_option, shell_word,
+    ColumnSelection, Files, Ingest, Learning, NamedTask, Step, TableSchema, add_stated_columns,
+    check_doubts, choose_columns, describe_columns, shell_option, shell_word,
 };
 use pmfcl_read::DateFormat;
 use pmfcl_terminal::{
@@ -43,7 +43,8 @@ pub(crate) struct Learn {
     model: PathBuf,
     #[command(flatten)]
     table: Table,
-    /// Columns the model does not have yet, to be added: 0 in all rows learned before.
+    /// Columns the model does not have yet, to be added: 0 in all rows learned before, or COL=VALUE (days since
+    /// 1970 for a date, a category for a text).
     #[arg(long, value_delimiter = ',', value_name = "COLS")]
     new_columns: Vec<String>,
     /// Shards of task summaries that `pmfcl summarize` made, instead of data files; parts of one task are merged.
@@ -196,9 +197,9 @@ impl Learn {
         let stated = self.table.stated()?;
         let mut jobs = self.table.jobs(stated.as_ref(), &self.reading)?;
         let mut selection = self.table.selection(stated.as_ref());
-        selection.new.clone_from(&self.new_columns);
-        // A new model looks at its first file more than once.
-        let _spooled = if self.model.exists() { None } else { spool(&mut jobs[0].1)? };
+        // A new model looks at its first file more than once, and so does one that gets new columns.
+        let once = self.model.exists() && self.new_columns.is_empty();
+        let _spooled = if once { None } else { spool(&mut jobs[0].1)? };
         let mut described = None;
         if !self.new_columns.is_empty() && !self.model.exists() {
             bail!("--new-columns is for a model that has learned something; leave it out");
@@ -233,6 +234,25 @@ impl Learn {
             }
             (None, model)
         };
+        if let (Some(store), false) = (&mut store, self.new_columns.is_empty()) {
+            let source = jobs[0].1.first()?;
+            for given in &self.new_columns {
+                // A column of the file may have such a name itself.
+                let named = source.fields().iter().any(|field| field.name == *given);
+                match given.split_once('=').filter(|_| !named) {
+                    Some((name, value)) => {
+                        selection.past.push((name.to_owned(), value.to_owned()));
+                        selection.new.push(name.to_owned());
+                    }
+                    None => selection.new.push(given.clone()),
+                }
+            }
+            if !selection.past.is_empty() {
+                // Every summary says what the rows before had in these columns.
+                store.load(&mut model)?;
+                add_stated_columns(&mut model, &source, &mut selection)?;
+            }
+        }
         let said = stated.as_ref().and_then(|schema| schema.missing).map(missing::way);
         missing::set(&mut model, self.reading.missing().or(said))?;
         if selection.reserved.is_empty() {
@@ -445,8 +465,7 @@ impl Table {
             reserved: self.task_column(stated).into_iter().collect(),
             dates: self.dates.iter().map(|d| (d.column.clone(), d.format.clone())).collect(),
             categories: self.as_category.clone(),
-            numbers: Vec::new(),
-            new: Vec::new(),
+            ..ColumnSelection::default()
         };
         if let Some(stated) = stated {
             stated.select(&mut selection);

@@ -31,8 +31,25 @@ impl Model {
                 Design::new(map, settings.intercept).with_clip(settings.clip)
             }
         };
+        let design = design.with_fills(self.schema.fills())?;
         self.learner.fix_design(design)?;
         Ok(self)
+    }
+
+    /// What a federation goes on with: this model, which has learned nothing, with inputs behind its own.
+    ///
+    /// # Errors
+    /// When the basis mixes inputs, or the schema is not this model's with more behind it.
+    pub fn founded_with(&self, schema: Schema) -> Result<Self> {
+        let settings = self.learner.settings().clone();
+        let design = self.learner.design().ok_or(Error::NotLearned)?;
+        if !schema.begins_with(&self.schema) {
+            return Err(Error::State { reason: "inputs are added behind others".to_owned() }.into());
+        }
+        let wider = design.with_inputs(schema.inputs.len() - self.schema.inputs.len())?;
+        let mut learner = Learner::new(self.learner.problem().clone(), settings)?;
+        learner.fix_design(wider.with_fills(schema.fills())?)?;
+        Ok(Self { schema, learner })
     }
 
     /// What clients and server of a federation hold in common, of a model whose design is fixed.
@@ -81,7 +98,14 @@ impl Register {
         let find = |spec: &str| Some(own.clone()).filter(|own| own.to_string() == spec);
         let (mut store, mut model) = Store::open_with(&path, Access::Write, &find)?;
         store.load(&mut model)?;
-        if model.schema != schema || model.agreement()?.digest() != agreement.digest() {
+        // The file may have been written before inputs were added.
+        let known = model.schema.inputs.len();
+        let begun = known <= schema.inputs.len() && schema.begins_with(&model.schema);
+        if begun && known < schema.inputs.len() {
+            model.learner.extend_inputs(schema.inputs.len() - known)?;
+            model.learner.set_fills(schema.fills())?;
+        }
+        if !begun || model.agreement()?.digest() != agreement.digest() {
             return Err(FileError::OtherFederation(path));
         }
         let joint = model.learner;
@@ -95,6 +119,21 @@ impl Register {
             None => BTreeMap::new(),
         };
         Ok(Self { path, schema, server, store: Some(store), joint: Some(joint), nodes })
+    }
+
+    /// Goes on with more inputs, those of a model that begins with this one's ([`Model::founded_with`]); [`Register::commit`] writes
+    /// it.
+    ///
+    /// # Errors
+    /// When the model is another one. Nothing is changed then.
+    pub fn extend(&mut self, agreed: &Model) -> Result<()> {
+        if !agreed.schema.begins_with(&self.schema) {
+            return Err(FileError::OtherFederation(self.path.clone()));
+        }
+        let agreement = agreed.agreement()?.after(self.server.agreement())?;
+        self.server.extend(agreement)?;
+        self.schema = agreed.schema.clone();
+        Ok(())
     }
 
     /// Which node of a transport each client's uploads come from.

@@ -265,6 +265,14 @@ impl Schema {
             .collect()
     }
 
+    /// Whether it is another one with columns and inputs behind those there were.
+    pub(crate) fn begins_with(&self, earlier: &Self) -> bool {
+        self.columns.starts_with(&earlier.columns)
+            && self.inputs.starts_with(&earlier.inputs)
+            && (&self.targets, self.missing, self.coding)
+                == (&earlier.targets, earlier.missing, earlier.coding)
+    }
+
     /// The column of that name.
     pub fn column(&self, name: &str) -> Option<usize> {
         self.columns.iter().position(|c| c.name == name)

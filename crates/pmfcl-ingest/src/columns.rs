@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use pmfcl_file::{Column, ColumnKind, Input, Others, Schema};
+use pmfcl_file::{Column, ColumnKind, Input, Model, Others, Schema};
 use pmfcl_read::{CommaCell, DateFormat, Field, Kind, Source};
 
 use crate::{IngestError, Result, shell_option};
@@ -26,6 +26,8 @@ pub struct ColumnSelection {
     pub numbers: Vec<String>,
     /// Columns that a model does not have yet, to be added: they have been zero in all rows it has learned.
     pub new: Vec<String>,
+    /// Of these, the ones that have held something else in all rows it has learned: a number, days since 1970 for a date, a category.
+    pub past: Vec<(String, String)>,
 }
 
 impl ColumnSelection {
@@ -157,6 +159,51 @@ pub fn choose_columns(source: &Source, selection: &ColumnSelection) -> Result<Ch
     check_categories(source, &schema, selection)?;
     check_labels(source, &selection.targets, &[], selection)?;
     Ok(ChosenColumns { schema, text_target, index })
+}
+
+/// Adds the new columns of a table to a model whose past is stated, and takes them off the list of those to be added. The
+/// summaries of all tasks must be loaded.
+///
+/// # Errors
+/// As for other new columns, and when a value does not go with its column or the model cannot take it. The model is then
+/// unchanged.
+pub fn add_stated_columns(
+    model: &mut Model,
+    source: &Source,
+    selection: &mut ColumnSelection,
+) -> Result<()> {
+    let stated = std::mem::take(&mut selection.past);
+    selection.new.retain(|name| stated.iter().all(|(column, _)| column != name));
+    let (mut schema, mut past) = (model.schema.clone(), Vec::new());
+    for (name, value) in &stated {
+        let one = ColumnSelection { new: vec![name.clone()], ..selection.clone() };
+        schema = with_new_columns(source, &schema, &one)?;
+        let column = schema.columns.len() - 1;
+        if schema.columns[column].kind == ColumnKind::Text {
+            schema.inputs.push(Input::Category { column, value: value.clone() });
+            past.push(1.0);
+            continue;
+        }
+        let number = match value.as_str() {
+            "true" => Some(1.0),
+            "false" => Some(0.0),
+            text => text.parse().ok().filter(|number: &f64| number.is_finite()),
+        };
+        let Some(number) = number else {
+            let kind = match schema.columns[column].kind {
+                ColumnKind::Date => "dates, which are days since 1970",
+                _ => "numbers",
+            };
+            let what = format!(
+                "column '{name}' holds {kind}; '{value}' is none: state its past as --new-columns {name}=0"
+            );
+            return Err(IngestError::Column { file: source.label().to_owned(), what });
+        };
+        past.push(number);
+    }
+    model.learner.extend_inputs_with(&past)?;
+    model.schema = schema;
+    Ok(())
 }
 
 /// The schema of a model with the new columns of a table at its end.
@@ -299,7 +346,7 @@ pub fn check_columns(
     match source.fields().iter().find(|f| !known(&f.name)) {
         Some(field) => Err(wrong(format!(
             "column '{}' is new: the model was made without it; leave it out with {}, or add it with {} (0 in all rows \
-             learned before)",
+             learned before; COLUMN=VALUE states another value)",
             field.name,
             shell_option("--exclude", &[&field.name]),
             shell_option("--new-columns", &[&field.name])

@@ -25,7 +25,9 @@ mod shell;
 mod spill;
 mod tasks;
 
-pub use columns::{ChosenColumns, ColumnSelection, check_columns, check_labels, choose_columns};
+pub use columns::{
+    ChosenColumns, ColumnSelection, add_stated_columns, check_columns, check_labels, choose_columns,
+};
 pub use encode::{Encoded, Encoder, Gaps, class_name};
 pub use error::IngestError;
 pub use flow::{Files, Flow, Step};

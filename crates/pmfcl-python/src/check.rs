@@ -217,7 +217,7 @@ impl PyModel {
             rows: found.0,
             beyond: found.1,
             worst: worst.collect(),
-            evaluation: None,
+            ..RowFindings::default()
         });
         let FittedPart { schema, design, draft } = &fitted.0;
         let (check, names) = outside(py, || {
@@ -294,6 +294,14 @@ fn as_dict<'py>(
         Ok::<_, PyErr>(one)
     });
     dict.set_item("drift", drift.transpose()?)?;
+    let relation = check.relation.map(|relation| {
+        let one = PyDict::new(py);
+        one.set_item("found", relation.found)?;
+        one.set_item("expected", relation.expected)?;
+        one.set_item("p_value", relation.p_value)?;
+        Ok::<_, PyErr>(one)
+    });
+    dict.set_item("relation", relation.transpose()?)?;
     let columns = PyList::empty(py);
     for input in &check.inputs {
         let one = PyDict::new(py);

@@ -17,6 +17,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
 use crate::call::{ModelChangedError, outside, raised, raised_by_file, raised_in};
+use crate::check::{NewInput, grown};
 use crate::model::PyModel;
 use crate::private::{PyAccount, PyNoisySums, PySharedNoise, released};
 use crate::summary::PySummary;
@@ -117,6 +118,14 @@ impl PyAgreement {
             ));
         }
         Self::of(model)
+    }
+
+    /// The agreement that goes on with this one, with inputs behind its own.
+    fn extended(&self, new_inputs: Vec<NewInput>) -> PyResult<Self> {
+        let schema = grown(&self.model.schema, &new_inputs)?;
+        let made = Self::of(self.model.founded_with(schema).map_err(raised_by_file)?)?;
+        let agreement = made.agreement.after(&self.agreement).map_err(raised)?;
+        Ok(Self { model: made.model, agreement })
     }
 
     fn to_bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
@@ -408,6 +417,19 @@ impl PyServer {
             }
         };
         Ok(Self { kept: Mutex::new(kept) })
+    }
+
+    /// Goes on under an agreement with more inputs.
+    fn extend(&self, py: Python<'_>, agreement: &PyAgreement) -> PyResult<()> {
+        self.with(py, |kept| match kept {
+            Kept::File(register) => register.extend(&agreement.model).map_err(raised_by_file),
+            Kept::Memory(server, schema) => {
+                let next = agreement.agreement.clone().after(server.agreement());
+                server.extend(next.map_err(raised)?).map_err(raised)?;
+                schema.clone_from(&agreement.model.schema);
+                Ok(())
+            }
+        })
     }
 
     /// Accepts an upload: client, step, samples, and whether it is new. One that is refused raises, and changes nothing.

@@ -209,6 +209,19 @@ impl PyModel {
         })
     }
 
+    /// A copy with inputs at the end that have had one value each in all rows learned so far.
+    fn with_inputs(
+        &self,
+        py: Python<'_>,
+        new_inputs: Vec<NewInput>,
+        past: Vec<f64>,
+    ) -> PyResult<Self> {
+        let (mut model, files) = (self.model.clone(), self.files.clone());
+        model.schema = grown(&model.schema, &new_inputs)?;
+        outside(py, || model.learner.extend_inputs_with(&past).map_err(raised))?;
+        Ok(Self { features: model.schema.features(), model, files })
+    }
+
     /// Adds rows to the task learned last.
     #[pyo3(signature = (x, y, sample_weight, new_inputs=Vec::new()))]
     fn append(

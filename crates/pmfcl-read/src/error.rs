@@ -147,7 +147,7 @@ pub enum ReadError {
     /// A value that is missing or not finite.
     #[error(
         "{file}, {place}, column '{column}': {} is missing or not finite; \
-         leave such rows out with --missing drop",
+         leave such rows out with --missing drop, or learn them with --missing mean or indicator",
         shown(value)
     )]
     MissingValue {

@@ -411,4 +411,24 @@ fn a_new_column_has_been_zero_so_far() {
     let run = place.run("predict m.pmf old.csv");
     refused(&run, &["needs the column 'wind'"]);
     refused(&place.run("learn m.pmf old0.csv --new-columns gust"), &["no column 'gust'"]);
+    // Another past, stated: as if the file before had held it.
+    place.put("old35.csv", add(&old, &|_| 7).csv());
+    for memory in ["ledger", "compact"] {
+        place.ok(&format!("learn s{memory}.pmf old.csv --target y --ridge 0.01 --memory {memory}"));
+        let model = format!("s{memory}.pmf");
+        let run = place.run(&format!("learn {model} new.csv --new-columns wind=calm"));
+        refused(&run, &["column 'wind' holds numbers", "'calm' is none"]);
+        place.ok(&format!("learn {model} new.csv --new-columns wind=7"));
+        place.ok(&format!(
+            "learn t{memory}.pmf old35.csv new.csv --target y --ridge 0.01 --memory {memory}"
+        ));
+        assert!(place.show(&model).gap(&place.show(&format!("t{memory}.pmf"))) < 1e-10);
+        place.ok(&format!("verify {model}"));
+    }
+    place.ok("unlearn sledger.pmf new");
+    place.ok("learn again.pmf old35.csv --target y --ridge 0.01");
+    assert!(place.show("sledger.pmf").gap(&place.show("again.pmf")) < 1e-10);
+    place.ok("learn none.pmf old.csv --target y --no-intercept");
+    refused(&place.run("learn none.pmf new.csv --new-columns wind=7"), &["without an intercept"]);
+    place.ok("learn none.pmf new.csv --new-columns wind=0");
 }

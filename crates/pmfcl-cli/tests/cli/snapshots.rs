@@ -188,7 +188,8 @@ fn help_of_learn() {
               What each column is, from a file that `pmfcl schema -o FILE` writes and you correct
 
           --new-columns <COLS>
-              Columns the model does not have yet, to be added: 0 in all rows learned before
+              Columns the model does not have yet, to be added: 0 in all rows learned before, or
+              COL=VALUE (days since 1970 for a date, a category for a text)
 
           --summaries <FILES>...
               Shards of task summaries that `pmfcl summarize` made, instead of data files; parts of one
@@ -1062,7 +1063,7 @@ fn errors_of_cells() {
     place.put("huge.csv", with(4, "z", "1e300"));
     assert_snapshot!(error(&place, "learn m.pmf gap.csv", &[]), @r"
     exit code 1
-    error: gap.csv, row 7 (line 8), column 'x': the value is missing or not finite; leave such rows out with --missing drop
+    error: gap.csv, row 7 (line 8), column 'x': the value is missing or not finite; leave such rows out with --missing drop, or learn them with --missing mean or indicator
     ");
     assert_snapshot!(error(&place, "learn m.pmf word.csv", &[]), @r"
     exit code 1
@@ -1125,7 +1126,7 @@ fn errors_of_columns() {
     ");
     assert_snapshot!(error(&place, "learn m.pmf more.csv", &[]), @r#"
     exit code 1
-    error: more.csv: column 'Unnamed: 0' is new: the model was made without it; leave it out with --exclude "Unnamed: 0", or add it with --new-columns "Unnamed: 0" (0 in all rows learned before)
+    error: more.csv: column 'Unnamed: 0' is new: the model was made without it; leave it out with --exclude "Unnamed: 0", or add it with --new-columns "Unnamed: 0" (0 in all rows learned before; COLUMN=VALUE states another value)
     "#);
     assert_snapshot!(error(&place, "learn n.pmf dated.csv --target y", &[]), @r#"
     exit code 1

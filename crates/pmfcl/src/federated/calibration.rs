@@ -19,6 +19,7 @@ use sha2::{Digest as _, Sha256};
 use super::refused::Refused;
 use super::update::is_name;
 use crate::error::{Error, Result};
+use crate::learner::FilledPool;
 use crate::problem::choice::solve_chosen;
 use crate::problem::{
     ADDITIVE, Agreement, AssessInput, CalibrationTable, Digest, Pool, Reader, RowSample, Scored,
@@ -176,9 +177,16 @@ impl CalibrationRequest {
             scatters: Vec::new(),
         };
         let effective = self.effective;
+        let filled;
+        let (context, pool) = if context.design.fills().is_empty() {
+            (context, &pool)
+        } else {
+            filled = FilledPool::of(context.design, &pool)?;
+            (TaskContext { design: &filled.design, ..context }, &*filled.pool)
+        };
         let (solved, chosen) = solve_chosen(SolveInput {
             context,
-            pool: &pool,
+            pool,
             effective,
             tasks: None,
             tables: Vec::new(),
@@ -189,7 +197,7 @@ impl CalibrationRequest {
                 let context = TaskContext { design: &chosen.design, ..context };
                 AssessInput { context, pool: &chosen.pool, effective, solved: &solved }
             }
-            None => AssessInput { context, pool: &pool, effective, solved: &solved },
+            None => AssessInput { context, pool, effective, solved: &solved },
         };
         problem.method().measure(&input, rows)
     }

@@ -65,16 +65,16 @@ impl Rules {
             return Err(Refused::Stranger { client: client() });
         }
         let (theirs, ours) = (update.agreement(), agreement.digest());
-        if theirs != ours {
+        let Some(width) = agreement.width_under(theirs) else {
             return Err(Refused::WrongModel { client: client(), theirs, ours });
-        }
+        };
         let implausible = |reason: &str| {
             let reason = reason.to_owned();
             Err(Refused::Implausible { client: client(), step: update.step(), reason })
         };
         let (task, head) = (update.task(), &update.task().head);
         let s = &task.quadratic;
-        if (s.width(), s.targets()) != (agreement.design().width(), agreement.columns()) {
+        if (s.width(), s.targets()) != (width, agreement.columns()) {
             return implausible("they have another shape than the model");
         }
         self.check_samples(update)?;
@@ -143,7 +143,7 @@ impl Rules {
 
     /// What is larger than rows within the agreed ranges can make it.
     fn out_of_range(&self, agreement: &Agreement, update: &Update) -> Option<String> {
-        let (s, m) = (&update.task().quadratic, agreement.design().width());
+        let (s, m) = (&update.task().quadratic, update.task().quadratic.width());
         let (n, own) = (s.n() * (1.0 + SLACK), usize::from(agreement.design().intercept()));
         let classes = agreement.problem().predicts_classes();
         let exact = agreement.problem().exactness() == Exactness::Exact;

@@ -164,7 +164,11 @@ impl Server {
             let (client, step) = client_and_step(&record.name)?;
             let task = joint.task_summary_at(at).ok_or_else(other)?;
             let found = (task.quadratic.width(), task.quadratic.targets());
-            if found != expected || joint.design() != Some(agreement.design()) {
+            // Of steps before inputs were added, summaries are narrower.
+            if found.0 > expected.0
+                || found.1 != expected.1
+                || joint.design() != Some(agreement.design())
+            {
                 return Err(other());
             }
             let mut plain = (**task).clone();
@@ -184,6 +188,25 @@ impl Server {
     /// What clients and server hold in common.
     pub fn agreement(&self) -> &Agreement {
         &self.agreement
+    }
+
+    /// Goes on under an agreement with more inputs ([`Agreement::after`]): steps that are held have been zero there, and so have
+    /// those that clients still send under an earlier agreement.
+    ///
+    /// # Errors
+    /// When the agreement does not go on with that of this server, which is then unchanged.
+    pub fn extend(&mut self, agreement: Agreement) -> Result<()> {
+        if agreement.width_under(self.agreement.digest()).is_none() {
+            return Err(Error::Mismatch {
+                what: "the agreement",
+                left: self.agreement.to_string(),
+                right: format!("{agreement}, which does not go on with it"),
+            });
+        }
+        self.agreement = agreement;
+        self.asked = None;
+        self.tree().mark_all_stale();
+        Ok(())
     }
 
     /// The rules.
@@ -414,6 +437,13 @@ impl Server {
     /// As [`Server::joint`].
     pub fn update_joint(&self, joint: &mut Learner) -> Result<()> {
         let weights = self.weights();
+        if let Some(more) = joint
+            .design()
+            .map(|design| self.agreement.design().inputs().saturating_sub(design.inputs()))
+        {
+            joint.extend_inputs(more)?;
+            joint.set_fills(self.agreement.design().fills().to_vec())?;
+        }
         let known: HashMap<(&str, u64), &TaskRecord> = joint
             .records()
             .iter()
@@ -482,7 +512,8 @@ impl Server {
             agreement: self.agreement.digest(),
             updates: self.register.len() as u64,
             samples: self.samples(),
-            theta: joint.solution()?.theta.clone(),
+            // Clients do not know the means that fill gaps.
+            theta: joint.theta_of_gaps()?,
             present: joint.present_columns()?,
         })
     }

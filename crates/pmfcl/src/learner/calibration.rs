@@ -302,6 +302,15 @@ impl HeldSample {
         }
     }
 
+    /// Adds inputs that have had one value each, behind `width` others.
+    pub(super) fn extend_constants(&mut self, width: usize, values: &[f64]) {
+        let shared = self.is_shared();
+        self.samples().for_each(|sample| Arc::make_mut(sample).extend_constants(width, values));
+        if shared {
+            self.fresh = self.whole.clone();
+        }
+    }
+
     /// Keeps half of the rows.
     fn halve(&mut self) {
         let shared = self.is_shared();

@@ -18,14 +18,14 @@ use crate::theta::Theta;
 
 /// The pool with its gaps filled, and the design that fills those of rows in the same way.
 #[derive(Debug, Clone)]
-pub(super) struct FilledPool {
-    pub(super) design: Design,
-    pub(super) pool: Arc<Pool>,
+pub(crate) struct FilledPool {
+    pub(crate) design: Design,
+    pub(crate) pool: Arc<Pool>,
 }
 
 impl FilledPool {
     /// A pool, filled with its own means.
-    pub(super) fn of(design: &Design, pool: &Pool) -> Result<Self> {
+    pub(crate) fn of(design: &Design, pool: &Pool) -> Result<Self> {
         let all = means(&pool.quadratic, design)?;
         let design = design.with_means(design.fills().iter().map(|fill| all[fill.value]).collect());
         let columns: Vec<(usize, usize, f64)> = design.filled_columns().collect();
@@ -107,6 +107,18 @@ impl Learner {
             Some(filled) => Ok(&filled.design),
             None => self.design.as_ref().ok_or(Error::NotLearned),
         }
+    }
+
+    /// The parameters for rows whose gaps are 0 with an indicator, as they are summarized.
+    ///
+    /// # Errors
+    /// As [`Learner::solution`].
+    pub(crate) fn theta_of_gaps(&self) -> Result<Theta> {
+        let theta = &self.solution()?.theta;
+        Ok(match self.filled_pool()? {
+            Some(filled) => apart(&filled.design, theta),
+            None => theta.clone(),
+        })
     }
 
     /// A summary over all columns with its gaps filled as those of the pool.

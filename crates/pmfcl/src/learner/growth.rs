@@ -266,6 +266,33 @@ impl Learner {
         Ok(())
     }
 
+    /// Adds inputs at the end that have had one value each in all rows so far: columns whose past is stated. Every summary is made
+    /// anew, so those of a file must be loaded.
+    ///
+    /// # Errors
+    /// When the basis mixes inputs, a value is not finite or not 0 without an intercept, or summaries are still in a file. The
+    /// learner is then unchanged.
+    pub fn extend_inputs_with(&mut self, values: &[f64]) -> Result<()> {
+        let Some(design) = &self.design else { return Err(Error::NotLearned) };
+        if let Some(value) = values.iter().find(|value| !value.is_finite()) {
+            let what = "the value of a column before it came";
+            return Err(Error::Range { what, value: *value, must: "finite" });
+        }
+        if values.iter().all(|value| *value == 0.0) {
+            return self.extend_inputs(values.len());
+        }
+        let wider = design.with_inputs(values.len())?;
+        let (width, inputs) = (design.width(), design.inputs());
+        let mut next = self.clone();
+        next.transform(&|task| task.with_constants(width, values))?;
+        next.design = Some(wider);
+        for held in next.samples.values_mut() {
+            held.extend_constants(inputs, values);
+        }
+        *self = next;
+        Ok(())
+    }
+
     fn check_mergeable(&self, other: &Learner) -> Result<()> {
         let differ = |what, left: String, right: String| {
             if left == right { Ok(()) } else { Err(Error::Mismatch { what, left, right }) }

@@ -45,7 +45,7 @@ use crate::settings::{MemoryKind, Preference, Ridge, Settings, StoredPrecision, 
 use crate::solve::Solution;
 use crate::summary::Summary;
 use calibration::HeldSample;
-use gaps::FilledPool;
+pub(crate) use gaps::FilledPool;
 use lazy::Lazy;
 use memory::{Memory, pool_bytes, worth_holding};
 

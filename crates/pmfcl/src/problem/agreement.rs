@@ -47,6 +47,8 @@ pub struct Agreement {
     design: Design,
     outputs: Outputs,
     digest: Digest,
+    /// Agreements that this one has more inputs than, and how many design columns each has.
+    earlier: Vec<(Digest, usize)>,
 }
 
 impl Agreement {
@@ -96,7 +98,41 @@ impl Agreement {
             });
         }
         let digest = digest(&problem, &design, &outputs);
-        Ok(Self { problem, settings, design, outputs, digest })
+        Ok(Self { problem, settings, design, outputs, digest, earlier: Vec::new() })
+    }
+
+    /// The same agreement, which says that it goes on with an earlier one: it has all its inputs, and behind them others that
+    /// have been zero in all rows so far. What was made under the earlier one holds under this.
+    ///
+    /// # Errors
+    /// When it has other inputs, or anything else differs.
+    pub fn after(mut self, earlier: &Self) -> Result<Self> {
+        let more = self.design.inputs().checked_sub(earlier.design.inputs());
+        let grown = more.and_then(|more| earlier.design.with_inputs(more).ok());
+        let same = grown.is_some_and(|grown| grown.has_columns_of(&self.design))
+            && digest(&self.problem, &earlier.design, &self.outputs) == earlier.digest
+            && self.settings == earlier.settings;
+        if !same {
+            return Err(Error::Mismatch {
+                what: "the agreement",
+                left: self.to_string(),
+                right: format!(
+                    "{earlier}, which it should go on with: only inputs at the end may be new"
+                ),
+            });
+        }
+        self.earlier.clone_from(&earlier.earlier);
+        if earlier.digest != self.digest {
+            self.earlier.push((earlier.digest, earlier.design.width()));
+        }
+        Ok(self)
+    }
+
+    /// Design columns of what was made under this agreement, or under one it goes on with; `None` for any other.
+    pub(crate) fn width_under(&self, digest: Digest) -> Option<usize> {
+        let earlier = self.earlier.iter().find(|(known, _)| *known == digest);
+        let own = (digest == self.digest).then(|| self.design.width());
+        own.or_else(|| earlier.map(|(_, width)| *width))
     }
 
     /// What is predicted, and by which loss.
@@ -170,6 +206,12 @@ impl Agreement {
             Some(classes) => draft.summary.aligned(classes),
             None => Ok(draft.summary),
         }
+    }
+}
+
+impl fmt::Display for Agreement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} of {} inputs ({})", self.problem, self.design.inputs(), self.digest)
     }
 }
 

@@ -105,6 +105,14 @@ impl Moments {
         Self { n: self.n, mean: longer(&self.mean), squares: longer(&self.squares) }
     }
 
+    /// With columns at the end that have had one value each so far, behind those that have been zero up to `columns`.
+    pub(crate) fn with_constants(&self, columns: usize, values: &[f64]) -> Self {
+        let mut wider = self.widened(columns);
+        wider.mean.extend_from_slice(values);
+        wider.squares.resize(wider.mean.len(), 0.0);
+        wider
+    }
+
     /// With column `j` at `places[j]` of `count`; the others have been zero so far.
     pub(crate) fn rearranged(&self, places: &[usize], count: usize) -> Self {
         let mut moved = Self { n: self.n, ..Self::none(count) };

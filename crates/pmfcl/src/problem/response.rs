@@ -123,18 +123,9 @@ impl Densities {
         let mut out = vec![f64::INFINITY; n * order.len()];
         for (at, &place) in order.iter().enumerate() {
             let Some(class) = &self.classes[place as usize] else { continue };
-            let d = class.mean.len();
-            let centred = Mat::from_fn(d, n, |j, i| rows[i * width + j + 1] - class.mean[j]);
-            let white = if class.whitening.is_empty() {
-                Mat::zeros(0, n)
-            } else {
-                let size = class.whitening.len() / d;
-                let root = MatRef::from_column_major_slice(&class.whitening, d, size);
-                root.transpose() * centred
-            };
-            for i in 0..n {
-                out[i * order.len() + at] =
-                    (0..white.nrows()).map(|j| white[(j, i)].powi(2)).sum::<f64>();
+            let squares = white_squares(rows, width, &class.mean, &class.whitening);
+            for (i, square) in squares.into_iter().enumerate() {
+                out[i * order.len() + at] = square;
             }
         }
         out
@@ -151,6 +142,28 @@ impl Densities {
             }));
         }
     }
+}
+
+/// Rows of a whitening that are multiplied at a time.
+const STRIP: usize = 64;
+
+/// `‖W (x − centre)‖²` of design rows, `W` row after row. It is a triangle except for singular covariances, so a strip of its rows is
+/// multiplied where it is not zero.
+fn white_squares(rows: &[f64], width: usize, centre: &[f64], whitening: &[f64]) -> Vec<f64> {
+    let (d, n) = (centre.len(), rows.len() / width);
+    let mut squares = vec![0.0; n];
+    let centred = Mat::from_fn(d, n, |j, i| rows[i * width + j + 1] - centre[j]);
+    for strip in whitening.chunks(STRIP * d.max(1)) {
+        let used = |j: &usize| strip[*j..].iter().step_by(d).any(|v| *v != 0.0);
+        let (Some(first), Some(last)) = ((0..d).find(used), (0..d).rfind(used)) else { continue };
+        let cells = MatRef::from_column_major_slice(strip, d, strip.len() / d);
+        let (cells, count) = (cells.subrows(first, last + 1 - first), last + 1 - first);
+        let white = cells.transpose() * centred.subrows(first, count);
+        for (i, square) in squares.iter_mut().enumerate() {
+            *square += white.col(i).squared_norm_l2();
+        }
+    }
+    squares
 }
 
 /// How far rows are from the nearest class.
@@ -218,17 +231,8 @@ pub struct NearestClass {
 impl NearestClass {
     /// `r = d²/usual` of design rows; `scores` are those of the classes, `order` their columns.
     fn distances(&self, rows: &[f64], width: usize, scores: &[f64], order: &[u32]) -> Vec<f64> {
-        let (d, n) = (self.centre.len(), rows.len() / width);
-        let centred = Mat::from_fn(d, n, |j, i| rows[i * width + j + 1] - self.centre[j]);
-        let white = if self.whitening.is_empty() {
-            Mat::zeros(0, n)
-        } else {
-            let whitening =
-                MatRef::from_column_major_slice(&self.whitening, d, self.whitening.len() / d);
-            whitening.transpose() * centred
-        };
-        let nearest = |i: usize| {
-            let square: f64 = (0..white.nrows()).map(|j| white[(j, i)].powi(2)).sum();
+        let squares = white_squares(rows, width, &self.centre, &self.whitening);
+        let nearest = |(i, square): (usize, f64)| {
             let own = scores[i * order.len()..][..order.len()].iter().zip(order);
             let best = own
                 .map(|(score, &place)| (score, self.log_shares[place as usize]))
@@ -238,7 +242,7 @@ impl NearestClass {
             // −½ d_k² = score − ln π_k − ½ ‖Σ^{−1/2}(x − x̄)‖²
             (square - 2.0 * best).max(0.0) / self.usual
         };
-        (0..n).map(nearest).collect()
+        squares.into_iter().enumerate().map(nearest).collect()
     }
 
     /// With the columns of parameters in another order.

@@ -186,6 +186,18 @@ impl RowSample {
         self.width = width;
     }
 
+    /// With inputs at the end that have had one value each, behind those that have been zero up to `width`. Hashes stay those of
+    /// the rows as they came.
+    pub(crate) fn extend_constants(&mut self, width: usize, values: &[f64]) {
+        for row in self.rows.values_mut() {
+            let mut cells = row.cells.to_vec();
+            cells.resize(width, 0.0);
+            cells.extend_from_slice(values);
+            row.cells = cells.into();
+        }
+        self.width = width + values.len();
+    }
+
     /// With the new inputs at the places the model has for them, of `width`.
     #[must_use]
     pub fn placed(mut self, place: &dyn Fn(&str) -> usize, width: usize) -> Self {

@@ -393,6 +393,22 @@ impl TaskSummary {
         Ok(Self { quadratic, moments, scatters, ..self.clone() })
     }
 
+    /// Over `m` columns, those it lacks zero for all rows, and behind them columns that have had one value each.
+    ///
+    /// # Errors
+    /// As [`Summary::extend_constants`].
+    pub(crate) fn with_constants(&self, m: usize, values: &[f64]) -> Result<Self> {
+        let wider =
+            |s: &Summary| s.extend_features(s.width(), m - s.width())?.extend_constants(values);
+        let (quadratic, own) = (wider(&self.quadratic)?, self.quadratic.width());
+        let scatters = self.scatters.iter().map(wider).collect::<Result<Vec<_>>>()?;
+        let moments = self
+            .moments
+            .as_ref()
+            .map(|moments| moments.with_constants(moments.columns() + m - own, values));
+        Ok(Self { quadratic, moments, scatters, ..self.clone() })
+    }
+
     /// With target `k` and its count at `places[k]` of `count`.
     fn with_targets_at(&self, places: &[usize], count: usize) -> Result<Self> {
         let mut task = self.clone();

@@ -347,6 +347,32 @@ impl Spectrum {
     }
 }
 
+/// A least squares fit, and how many parameters it has in effect.
+pub(crate) struct RidgeFit {
+    pub(crate) theta: Theta,
+    pub(crate) degrees: f64,
+}
+
+/// The fit on standardized features at the `λ` that minimises generalised cross-validation; class indicators count in one unit.
+///
+/// # Errors
+/// When the SVD does not converge, or numbers leave the range of double precision.
+pub(crate) fn fit_by_gcv(
+    pooled: &Summary,
+    intercept: bool,
+    samples: f64,
+    classes: bool,
+) -> Result<RidgeFit> {
+    let mut spectrum = Spectrum::new(pooled, intercept, true, samples)?;
+    if classes {
+        spectrum.join_targets(pooled);
+        spectrum.caution = CLASS_CAUTION;
+    }
+    let ridge = spectrum.best();
+    let theta = spectrum.solve(pooled, Penalty::new(ridge, true)?, None)?.theta;
+    Ok(RidgeFit { theta, degrees: spectrum.degrees(ridge) })
+}
+
 /// The model at the `λ` that minimises generalised cross-validation.
 ///
 /// # Errors

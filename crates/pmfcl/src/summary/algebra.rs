@@ -247,6 +247,34 @@ impl Summary {
         Ok(Self { m: self.m + count, pivots, packed, starts, ..self.clone() })
     }
 
+    /// Adds columns at the end that have had one value each in all rows so far, a multiple of the intercept in column 0: the first
+    /// row of the triangle is all that knows of them.
+    ///
+    /// # Errors
+    /// When there are rows and column 0 is no intercept.
+    pub(crate) fn extend_constants(&self, values: &[f64]) -> Result<Summary> {
+        if self.rank() == 0 || values.iter().all(|value| *value == 0.0) {
+            return self.extend_features(self.m, values.len());
+        }
+        if self.row(0).0 != 0 {
+            return Err(Error::Unsupported {
+                operation: "a column that has had one value other than 0 so far",
+                reason: "without an intercept memory does not hold the sums it takes; let it be 0"
+                    .to_owned(),
+            });
+        }
+        let mut packed = Vec::with_capacity(self.packed.len() + values.len() * self.rank());
+        for (i, (pivot, r, z)) in self.iter().enumerate() {
+            packed.extend_from_slice(r);
+            packed.resize(packed.len() + self.m - pivot - r.len(), 0.0);
+            packed.extend(values.iter().map(|value| if i == 0 { value * r[0] } else { 0.0 }));
+            packed.extend_from_slice(z);
+        }
+        let shape = (self.n, self.m + values.len(), self.p);
+        let (pivots, c) = (self.pivots.clone(), self.c.clone());
+        Self::from_numbers(shape, pivots, packed, c, self.target_sum.clone())
+    }
+
     /// Inserts `count` targets at position `at`, zero for all rows seen so far (a class that appears
     /// later, one-hot encoded).
     ///

@@ -75,6 +75,22 @@ fn truly_normal_data_come_to_no_harm() {
     }
 }
 
+/// Where classes are far apart there is little log-loss, so little harm is much of it: a floor of `1/(N + 1)`, or a temperature
+/// below 1 that few rows seem to ask for.
+#[test]
+fn classes_far_apart_come_to_no_harm() {
+    for classes in [&["a", "c", "e"][..], &["a", "d"]] {
+        let test = data(8_000, classes, 0.0, 78);
+        let (mut on, mut off) = (0.0, 0.0);
+        for seed in 0..12 {
+            let task = data(180, classes, 0.0, 100 + seed);
+            on += test.log_loss(&learned("on", &[&task]));
+            off += test.log_loss(&learned("off", &[&task]));
+        }
+        assert!(on <= 1.01 * off, "{classes:?}: {on} against {off}");
+    }
+}
+
 #[test]
 fn heavy_tails_gain_in_any_order_and_the_orders_agree() {
     let classes = ["a", "b", "c"];

@@ -131,6 +131,38 @@ fn what_is_wrong_is_noticed() {
     assert_eq!(found.findings[0].kind, FindingKind::Repeat);
 }
 
+/// Too few rows for each column for Chow's test of all coefficients: the slope on what memory predicts is one number.
+#[test]
+fn a_shuffled_target_is_noticed_among_few_rows() {
+    let mut draw = Draw::new(8);
+    let (mut seen, mut alarms) = (0, 0);
+    for _ in 0..100 {
+        let truth: Vec<f64> = (0..19).map(|j| if j < 6 { 0.4 } else { 0.0 }).collect();
+        let all = Table::linear(164, &truth, 1.0, &mut draw);
+        let (old, new) = (all.part(0, 82), all.part(82, 164));
+        let mut learner = crate::support::learner(Settings::default());
+        learner.learn("first", old.task(), 1.0).unwrap();
+        let found = |table: &Table| {
+            let (design, draft) = draft(&learner, table);
+            let inputs: Vec<String> = (0..19).map(|j| format!("x{j}")).collect();
+            let rows =
+                Reference::of(&learner, &inputs)
+                    .unwrap()
+                    .look(&learner, &table.task(), &[], |i| i as u64);
+            let (design, draft, rows) = (&design, &draft, &rows);
+            let (targets, gaps) = (&["y".to_owned()], &[]);
+            let task = NewTask { design, draft, rows, dropped: 0, inputs: &inputs, targets, gaps };
+            Check::of(&learner, &task, Effort::Full).unwrap()
+        };
+        let drifts = |check: &Check| check.warnings().any(|f| f.kind == FindingKind::Drift);
+        let mut shuffled = new.clone();
+        shuffled.y.rotate_left(31);
+        seen += usize::from(drifts(&found(&shuffled)));
+        alarms += usize::from(drifts(&found(&new)));
+    }
+    assert!(seen >= 80 && alarms <= 2, "noticed {seen}, false {alarms} of 100");
+}
+
 /// The price of one model for both, against both fitted by hand.
 #[test]
 fn the_costs_of_drift_are_those_of_the_joint_model() {

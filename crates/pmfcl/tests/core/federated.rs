@@ -579,3 +579,39 @@ fn the_ridge_that_is_chosen_is_the_same_for_rows_in_one_place() {
         assert!((ours - theirs).abs() <= 1e-9 * theirs, "{ours:e} against {theirs:e}");
     }
 }
+
+/// Inputs that come later: steps before them, and steps of clients that have not heard yet, have been zero there.
+#[test]
+fn a_federation_goes_on_with_more_inputs() {
+    let settings = Settings { intercept: true, ..plain() };
+    let mut draw = Draw::new(21);
+    let (first, second) = (agreement(settings.clone(), 3), agreement(settings.clone(), 5));
+    assert!(first.clone().after(&second).is_err());
+    assert!(
+        agreement(Settings { standardize: true, ..settings.clone() }, 5).after(&first).is_err()
+    );
+    let stranger = second.clone();
+    let second = second.after(&first).unwrap();
+    let (old, late) = (Table::noise(30, 3, 1, &mut draw), Table::noise(20, 3, 1, &mut draw));
+    let new = Table::noise(40, 5, 1, &mut draw);
+    let mut server = server(&first);
+    server.accept(update(&first, "anna", 0, &old)).unwrap();
+    let mut joint = server.joint().unwrap();
+    assert!(server.accept(update(&second, "ben", 0, &new)).is_err());
+    assert!(server.extend(stranger).is_err());
+    server.extend(second.clone()).unwrap();
+    server.accept(update(&second, "ben", 0, &new)).unwrap();
+    server.accept(update(&first, "dan", 0, &late)).unwrap();
+    let wide = |table: &Table| {
+        let x = table.x.chunks_exact(3).flat_map(|r| [r[0], r[1], r[2], 0.0, 0.0]).collect();
+        Table { x, d: 5, ..table.clone() }
+    };
+    let whole = learned(settings, &[wide(&old), new, wide(&late)]);
+    let expected = whole.solution().unwrap().theta.cells().to_vec();
+    assert!(apart(theta(&server).cells(), &expected) < 1e-12);
+    server.update_joint(&mut joint).unwrap();
+    assert!(apart(joint.solution().unwrap().theta.cells(), &expected) < 1e-12);
+    assert!(apart(server.broadcast().unwrap().theta.cells(), &expected) < 1e-12);
+    let again = Server::resume(second, Rules::default(), &server.joint().unwrap()).unwrap();
+    assert_eq!(bits(&theta(&again)), bits(&theta(&server)));
+}

@@ -252,3 +252,62 @@ fn means_are_refused_where_sums_of_inputs_are_not_in_memory() {
         assert_eq!(answers(&learner, &rows, 6), before);
     }
 }
+
+/// A column that came later and whose past is stated: the model is that of rows which had it all along.
+#[test]
+fn a_column_with_a_stated_past_equals_rows_that_had_it() {
+    let (x, y) = table(300);
+    let x = filled(&x, &x);
+    let settings = |memory| Settings { memory, ..Settings::default() };
+    let wide = |rows: &[f64], before: Option<[f64; 2]>| -> Vec<f64> {
+        let mut seed = 11;
+        let one = |row: &[f64]| {
+            let more = before.unwrap_or_else(|| [3.0 + noise(&mut seed), noise(&mut seed)]);
+            [row, &more].concat()
+        };
+        rows.chunks_exact(COLUMNS).flat_map(one).collect()
+    };
+    let (old, new) = x.split_at(120 * COLUMNS);
+    let stated = [2.5, -4.0];
+    let later = wide(new, None);
+    let plain = Problem::gaussian().with_option("calibrate", "off").unwrap();
+    let class = Problem::gaussian().with_option("covariance", "class").unwrap();
+    let logistic: Problem = Problem::logistic();
+    for problem in [Problem::squared(), plain, Problem::gaussian(), class, logistic] {
+        for memory in [MemoryKind::Ledger, MemoryKind::Compact] {
+            let what = format!("{problem} {:?} {memory}", problem.options());
+            let mut model = Learner::new(problem.clone(), settings(memory)).unwrap();
+            let mut whole = model.clone();
+            if problem.needs_all_classes() {
+                let names = ["high", "middle", "low"].map(str::to_owned).to_vec();
+                model.fix_classes(names.clone()).unwrap();
+                whole.fix_classes(names).unwrap();
+            }
+            learn(&mut model, "old", old, &y[..120]);
+            let before = answers(&model, old, COLUMNS);
+            model.extend_inputs_with(&stated).unwrap();
+            assert!(model.extend_inputs_with(&[f64::NAN]).is_err());
+            let had = wide(old, Some(stated));
+            near(&answers(&model, &had, COLUMNS + 2), &before, 1e-9, &what);
+            learn(&mut model, "new", &later, &y[120..]);
+            learn(&mut whole, "old", &had, &y[..120]);
+            learn(&mut whole, "new", &later, &y[120..]);
+            let all = [had.clone(), later.clone()].concat();
+            let (found, expected) =
+                (answers(&model, &all, COLUMNS + 2), answers(&whole, &all, COLUMNS + 2));
+            // The search for the anchor of log-loss ends where it may, not at the same bit.
+            let within = if problem.needs_all_classes() { 1e-7 } else { 1e-9 };
+            near(&found, &expected, within, &what);
+            if memory == MemoryKind::Ledger {
+                model.unlearn("new").unwrap();
+                near(&answers(&model, &had, COLUMNS + 2), &before, 1e-7, &what);
+            }
+        }
+    }
+    let none = Settings { intercept: false, ..Settings::default() };
+    let mut model = Learner::new(Problem::squared(), none).unwrap();
+    learn(&mut model, "old", old, &y[..120]);
+    let refused = model.extend_inputs_with(&stated).unwrap_err().to_string();
+    assert!(refused.contains("without an intercept"), "{refused}");
+    model.extend_inputs_with(&[0.0, 0.0]).unwrap();
+}

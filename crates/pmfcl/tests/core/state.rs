@@ -319,26 +319,30 @@ fn classifier(loss: &str, memory: MemoryKind) -> Learner {
 
 #[test]
 fn a_classifier_goes_on_to_the_bit() {
-    let tasks = [
-        labelled(60, &["a", "b"], 1),
-        labelled(60, &["b", "a"], 2),
-        labelled(60, &["a", "b", "c"], 3),
-    ];
+    let last = labelled(60, &["a", "b", "c"], 3);
+    for late in [true, false] {
+        let first = if late { &["a", "b"][..] } else { &["c", "a", "b"] };
+        go_on_to_the_bit(&[labelled(60, first, 1), labelled(60, first, 2)], &last, late);
+    }
+}
+
+/// Learns the first tasks, and the last both here and from a state; `late` says that it brings a class.
+fn go_on_to_the_bit(tasks: &[Labelled; 2], last: &Labelled, late: bool) {
     for loss in LOSSES {
         for memory in [MemoryKind::Ledger, MemoryKind::Compact] {
             let mut model = classifier(loss, memory);
-            for (i, task) in tasks[..2].iter().enumerate() {
+            for (i, task) in tasks.iter().enumerate() {
                 task.learn(&mut model, &format!("t{i}"));
             }
             model.solution().unwrap();
             let mut again = Learner::from_state(state(&model, true)).unwrap();
-            let x = Rows::new(&tasks[2].x, 3).unwrap();
+            let x = Rows::new(&last.x, 3).unwrap();
             assert_eq!(again.probabilities(x).unwrap(), model.probabilities(x).unwrap());
             if again.unloaded() > 0 {
                 again.load_summaries(summaries(&model)).unwrap();
             }
             for m in [&mut model, &mut again] {
-                tasks[2].learn(m, "last");
+                last.learn(m, "last");
                 m.extend_inputs(2).unwrap();
             }
             assert_eq!(bits(&again), bits(&model), "{loss} {memory:?}");
@@ -348,6 +352,17 @@ fn a_classifier_goes_on_to_the_bit() {
                 tasks.map(|task| TaskReport { left_out: None, ..task }).collect()
             };
             assert_eq!(plain(&again), plain(&model));
+            if !late {
+                assert_eq!(again.tasks().unwrap(), model.tasks().unwrap());
+                let tables = |m: &Learner| -> Vec<_> {
+                    (0..3).map(|at| m.calibration(at).cloned()).collect()
+                };
+                assert_eq!(tables(&again), tables(&model));
+                let x: Vec<f64> =
+                    last.x.chunks(3).flat_map(|r| [r, &[0.0, 0.0]].concat()).collect();
+                let x = Rows::new(&x, 5).unwrap();
+                assert_eq!(again.probabilities(x).unwrap(), model.probabilities(x).unwrap());
+            }
             if memory == MemoryKind::Ledger {
                 again.unlearn("t0").unwrap();
                 model.unlearn("t0").unwrap();

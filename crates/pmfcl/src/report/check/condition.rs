@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::{Check, FindingKind};
+use super::{Check, FindingKind, Relation};
 use crate::error::{Error, Result};
 
 /// A condition: `repeat`, `units`, `drift<0.001`, `shift>2`, `outliers>0.01`, `categories>0.1`, `missing>0.2`, `rows<0.5`, or
@@ -68,7 +68,9 @@ impl Condition {
         match kind {
             FindingKind::Repeat | FindingKind::Units => warned(kind),
             FindingKind::Drift => {
-                check.drift.and_then(|drift| drift.p_value).is_some_and(|p| p < limit)
+                let drift = check.drift.and_then(|drift| drift.p_value);
+                let relation = check.relation.filter(Relation::is_lost).map(|lost| lost.p_value);
+                drift.into_iter().chain(relation).any(|p| p < limit)
             }
             FindingKind::Shift => check.largest_shift() > limit,
             FindingKind::Outliers => check.found.beyond as f64 / rows > limit,

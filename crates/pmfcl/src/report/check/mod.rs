@@ -11,10 +11,12 @@
 
 mod columns;
 mod condition;
+mod relation;
 mod rows;
 
 pub use columns::{InputShift, UnitChange};
 pub use condition::Condition;
+pub use relation::{Follow, Relation};
 pub use rows::{OutlyingRow, Reference, RowFindings, RowReason};
 
 use std::borrow::Cow;
@@ -26,6 +28,7 @@ use crate::problem::{Draft, widened};
 use crate::report::conflict::{drift, smallest_p};
 use crate::report::distributions::fisher_survival;
 use crate::settings::{Preference, Settings, setting_names};
+use crate::summary::Summary;
 
 /// The probability below which chance is no explanation.
 const UNLIKELY: f64 = 0.01;
@@ -140,6 +143,8 @@ pub struct Check {
     pub dropped: u64,
     /// Whether the relation has changed; `None` where the loss has no such test, or it was not asked for.
     pub drift: Option<Drift>,
+    /// Whether the targets still follow what memory predicts; `None` as above, and where memory predicts nothing.
+    pub relation: Option<Relation>,
     /// What each input has done; empty where the summaries hold no means of inputs.
     pub inputs: Vec<InputShift>,
     /// What was seen row by row.
@@ -167,6 +172,8 @@ impl Check {
         let known = learner.design().map_or(0, Design::inputs);
         let cheap = task.design.width() <= CHEAP;
         let drift = if effort == Effort::Full || cheap { drift_of(learner, task) } else { None };
+        let relation =
+            if effort == Effort::Full || cheap { relation_of(learner, task) } else { None };
         let inputs = columns::shifts(learner, task, known)?;
         let intercept = usize::from(task.design.intercept());
         let new_categories = if task.design.map().is_identity() && task.design.inputs() > known {
@@ -200,6 +207,7 @@ impl Check {
             rows,
             dropped: task.dropped,
             drift,
+            relation,
             inputs,
             found: task.rows.clone(),
             new_categories,
@@ -289,6 +297,20 @@ impl Check {
                 ),
                 None => add(FindingKind::Drift, false, costs),
             }
+        }
+        if let Some(relation) = self.relation.filter(Relation::is_lost) {
+            add(
+                FindingKind::Drift,
+                true,
+                format!(
+                    "the target does not follow what memory predicts for these rows: their {} is {} where {} is expected; p = {}. \
+                     Is it shuffled, or another one?",
+                    if self.found.follow.is_empty() { "slope" } else { "correlation" },
+                    short(relation.found),
+                    short(relation.expected),
+                    short(relation.p_value)
+                ),
+            );
         }
         let mut moved: Vec<&InputShift> = self
             .inputs
@@ -435,6 +457,38 @@ fn drift_of(learner: &Learner, task: &NewTask<'_>) -> Option<Drift> {
         cost_to_memory: relative(wide.loss(theta).ok()?, before),
         cost_to_rows: relative(summary.loss(theta).ok()?, own),
     })
+}
+
+/// Whether the targets follow what memory predicts; `None` where there is no such test.
+fn relation_of(learner: &Learner, task: &NewTask<'_>) -> Option<Relation> {
+    if !learner.problem().description().exact {
+        return None;
+    }
+    let Some(classes) = learner.outputs().classes() else {
+        return Relation::of_values(&task.rows.follow);
+    };
+    // Classes meet by name; where one is new to memory, nothing is expected of it.
+    let summary = &task.draft.summary;
+    if summary.classes.iter().any(|name| classes.place(name).is_none()) {
+        return None;
+    }
+    let known = learner.design()?.inputs();
+    let mut wider = learner.clone();
+    wider.extend_inputs(task.design.inputs().saturating_sub(known)).ok()?;
+    wider.set_fills(task.design.fills().to_vec()).ok()?;
+    let rows = summary.clone().aligned(classes).ok()?;
+    let rows = wider.filled(Cow::Owned(rows.quadratic)).ok()?;
+    let pool = wider.pool().ok()?;
+    let targets = rows.targets().max(pool.quadratic.targets());
+    let memory = widened(&pool.quadratic, rows.width(), targets).ok()?;
+    let rows = widened(&rows, rows.width(), targets).ok()?;
+    let memory = scaled_to(&memory, pool.effective()?)?;
+    Relation::of_classes(&memory, &rows, task.design.intercept()).ok()?
+}
+
+/// The pool, which is on the scale of the preference, as a summary of so many rows.
+fn scaled_to(pool: &Summary, samples: f64) -> Option<Summary> {
+    pool.scale(samples / pool.n()).ok()
 }
 
 /// A share in percent.

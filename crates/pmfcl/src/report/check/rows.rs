@@ -1,6 +1,7 @@
 //! Rows that are far from everything learned: a cell far from its column's mean, or a target far from its prediction.
 
 use super::columns::{Spread, spreads_of};
+use super::relation::Follow;
 use super::short;
 use crate::basis::Fill;
 use crate::error::Result;
@@ -25,6 +26,8 @@ pub struct Reference {
     sigma: Vec<f64>,
     /// Means of the inputs over the rows that have them; none where memory does not hold them.
     means: Vec<f64>,
+    /// What is expected of each target, before any row.
+    follow: Vec<Follow>,
 }
 
 /// A row that is far from everything learned.
@@ -97,6 +100,8 @@ pub struct RowFindings {
     pub worst: Vec<OutlyingRow>,
     /// How well the model does on them.
     pub evaluation: Option<Evaluation>,
+    /// How closely each target follows what memory predicts; empty where memory predicts no values.
+    pub follow: Vec<Follow>,
 }
 
 impl RowFindings {
@@ -113,6 +118,11 @@ impl RowFindings {
             }
             (a, b) => a.or(b),
         };
+        if self.follow.is_empty() {
+            self.follow = other.follow;
+        } else {
+            self.follow.iter_mut().zip(&other.follow).for_each(|(a, b)| a.merge(b));
+        }
     }
 
     fn keep_worst(&mut self) {
@@ -139,15 +149,13 @@ impl Reference {
             .map(|(j, spread)| (!category(j) && spread.sd > 0.0).then_some(spread))
             .collect();
         let values = learner.problem().description().exact && !learner.problem().predicts_classes();
-        let sigma = if values {
-            let covariance = Covariance::of(learner).ok();
-            covariance.and_then(|c| c.sigma().map(<[f64]>::to_vec)).unwrap_or_default()
-        } else {
-            Vec::new()
-        };
+        let covariance = if values { Covariance::of(learner).ok() } else { None };
+        let sigma = covariance.as_ref().and_then(|c| c.sigma().map(<[f64]>::to_vec));
+        let sigma = sigma.unwrap_or_default();
+        let follow = covariance.and_then(|c| Follow::of(learner, &c)).unwrap_or_default();
         learner.solution()?;
         let means = learner.input_means().unwrap_or_default();
-        Ok(Self { inputs, sigma, means })
+        Ok(Self { inputs, sigma, means, follow })
     }
 
     /// Looks at rows; `place` gives the number of each, and `gaps` says which inputs are 1 where others have no value. Inputs that
@@ -160,7 +168,11 @@ impl Reference {
         gaps: &[Fill],
         place: impl Fn(usize) -> u64,
     ) -> RowFindings {
-        let mut found = RowFindings { rows: rows.x.len() as u64, ..RowFindings::default() };
+        let mut found = RowFindings {
+            rows: rows.x.len() as u64,
+            follow: self.follow.clone(),
+            ..RowFindings::default()
+        };
         let known = learner.design().map_or(0, crate::basis::Design::inputs);
         let mut narrow = Vec::new();
         let x = if rows.x.width() > known {
@@ -207,6 +219,11 @@ impl Reference {
             }
             if let Targets::Values(values) = &rows.y {
                 let guesses = predicted.chunks_exact(values.width().max(1)).nth(i).unwrap_or(&[]);
+                for (target, follow) in found.follow.iter_mut().enumerate() {
+                    if let Some(guess) = guesses.get(target) {
+                        follow.add(*guess, values.get(i, target));
+                    }
+                }
                 for (target, (sigma, guess)) in self.sigma.iter().zip(guesses).enumerate() {
                     let value = values.get(i, target);
                     let reason = RowReason::Target { target, value, predicted: *guess };
