@@ -164,7 +164,8 @@ fn candidates(learner: &Learner) -> String {
             mark.to_owned(),
         ]);
     }
-    let note = "GCV: the share of the target's variance that is expected to stay unexplained in new rows; lower is better. \
+    let note = "GCV: the share of the target's variance that is expected to stay unexplained in new rows (of poisson and \
+                logistic the loss that is expected, by Akaike's criterion); lower is better. \
                 All candidates are kept, and the choice may change with the next task; pmfcl set MODEL --basis chosen \
                 drops the others";
     wrapped(note, 76).into_iter().for_each(|line| table.note(line));

@@ -63,7 +63,8 @@ fn candidates(study: &Study<'_>) -> String {
     }
     let mut out = String::from(
         "<h3>Candidates</h3>\n<p>The basis is a portfolio; generalised cross-validation of the pooled summary chose what \
-         predicts. A score is the share of the target's variance that is expected to stay unexplained in new rows.</p>\n\
+         predicts. A score is the share of the target's variance that is expected to stay unexplained in new \
+         rows; of poisson and logistic it is the loss that is expected, by Akaike's criterion.</p>\n\
          <table><thead><tr><th>columns of</th><th>number</th><th>GCV</th><th></th></tr></thead><tbody>\n",
     );
     for candidate in found {

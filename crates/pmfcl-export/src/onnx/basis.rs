@@ -25,7 +25,18 @@ pub(super) fn basis(graph: &mut Graph, x: &str, parts: &Parts<'_>) -> String {
             odd(graph, x, &power)
         }
         Parts::Monomials(monomials) => products(graph, x, monomials),
-        Parts::Splines { count, ranges } => splines(graph, x, *count, ranges),
+        Parts::Splines { count, ranges, held } => {
+            if !held {
+                return splines(graph, x, *count, ranges);
+            }
+            let d = ranges.len();
+            let [lo, hi]: [Vec<f64>; 2] =
+                [ranges.iter().map(|r| r.0).collect(), ranges.iter().map(|r| r.1).collect()];
+            let (lo, hi) = (graph.numbers("first", &[d], &lo), graph.numbers("final", &[d], &hi));
+            let inside = graph.node("Max", &[x, &lo], &[]);
+            let inside = graph.node("Min", &[&inside, &hi], &[]);
+            splines(graph, &inside, *count, ranges)
+        }
         Parts::Random { shift, spread, weights, finish } => {
             let d = shift.len();
             let units = weights.len() / d;
@@ -64,12 +75,13 @@ fn group(graph: &mut Graph, x: &str, frame: &Frame, group: &Group<'_>) -> String
     match group {
         Group::Linear => {
             let z = units(graph);
-            let (edge, zero) = (graph.number("edge", Frame::LINEAR), graph.number("zero", 0.0));
+            let edge = graph.number("edge", Frame::LINEAR);
+            let most = graph.number("most", 2.0 * Frame::LINEAR);
+            let square = graph.number("edge_squared", Frame::LINEAR * Frame::LINEAR);
             let size = graph.node("Abs", &[&z], &[]);
-            let beyond = graph.node("Sub", &[&size, &edge], &[]);
-            let beyond = graph.node("Max", &[&beyond, &zero], &[]);
-            let far = log_of_one_plus(graph, &beyond);
-            let far = graph.node("Add", &[&edge, &far], &[]);
+            let beyond = graph.node("Max", &[&size, &edge], &[]);
+            let left = graph.node("Div", &[&square, &beyond], &[]);
+            let far = graph.node("Sub", &[&most, &left], &[]);
             let far = graph.node("Mul", &[&deviation, &far], &[]);
             let far = odd(graph, &z, &far);
             let far = graph.node("Add", &[&mean, &far], &[]);

@@ -17,7 +17,7 @@ const SPLINE_SHARE: usize = 3;
 /// Products may have this share of the width.
 const PRODUCT_SHARE: usize = 6;
 /// Where the knots of the splines lie.
-const SPLINE_RANGE: f64 = 2.5;
+const SPLINE_RANGE: f64 = 2.0;
 /// γ·d of the random features.
 const SMOOTH: f64 = 0.05;
 const FINE: f64 = 0.2;
@@ -64,7 +64,7 @@ enum Features {
 
 /// The groups of `auto` on `d` inputs, with the number of columns of each.
 pub(super) fn portfolio(d: usize, width: Option<usize>, only: &[Piece]) -> Vec<(Piece, usize)> {
-    let width = width.unwrap_or_else(|| d.saturating_mul(12).saturating_add(500).min(MOST));
+    let width = width.unwrap_or_else(|| d.saturating_mul(12).saturating_add(528).min(MOST));
     let splines = d.saturating_mul(SPLINES);
     let splines = if splines <= width / SPLINE_SHARE { splines } else { 0 };
     let products = d.saturating_mul(d + 1) / 2;
@@ -176,12 +176,7 @@ impl Blocks {
     }
 
     /// φ of all rows; row i of the result begins at `out[i * stride]`.
-    pub(super) fn apply(
-        &self,
-        rows: &[f64],
-        out: &mut [f64],
-        stride: usize,
-    ) -> Result<(), BasisError> {
+    pub(super) fn apply(&self, rows: &[f64], out: &mut [f64], stride: usize) {
         let d = self.frame.shift.len();
         let k = rows.len() / d;
         let mut mapped: [Option<Vec<f64>>; 2] = [None, None];
@@ -207,11 +202,11 @@ impl Blocks {
                             mapped
                         });
                     if *skip == 0 {
-                        map.apply(rows, out, stride, offset)?;
+                        map.apply_unchecked(rows, &mut out[offset..], stride);
                     } else {
                         let whole = map.width();
                         skipped.resize(k * whole, 0.0);
-                        map.apply(rows, &mut skipped, whole, 0)?;
+                        map.apply_unchecked(rows, &mut skipped, whole);
                         for i in 0..k {
                             let from = &skipped[i * whole + skip..][..width];
                             out[i * stride + offset..][..width].copy_from_slice(from);
@@ -221,7 +216,6 @@ impl Blocks {
             }
             offset += width;
         }
-        Ok(())
     }
 
     /// The same with the columns of all groups but those of a candidate left at 0.

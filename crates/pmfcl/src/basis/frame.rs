@@ -8,11 +8,12 @@
 //! | --- | --- | --- |
 //! | `clip` | z/√(1 + (z/3)²) | ±3 |
 //! | `quantile` | √12·(share of first rows below x − ½), linear between knots | ±√3 |
-//! | linear columns | x itself up to 16σ, from there on μ ± σ(16 + log(1 + \|z\| − 16)) | some 30σ at a million times x |
+//! | linear columns | x itself up to 4σ, from there on μ ± σ(8 − 16/\|z\|) | μ ± 8σ |
 //!
 //! A hard clip would give all rows beyond it one place; measured, the smooth one is better where later tasks lie
-//! beyond the first. An input that is constant in the first rows has no deviation: a sixteenth of its size is taken, or
-//! 1 where it is 0.
+//! beyond the first. Linear columns are bounded because features balance them where rows were: beyond, features stay where
+//! they are, and a line that went on would take predictions with it. An input that is constant in the first rows has no
+//! deviation: a sixteenth of its size is taken, or 1 where it is 0.
 
 use super::BasisError;
 use super::spec::Scale;
@@ -20,7 +21,7 @@ use super::spec::Scale;
 /// Where `clip` saturates, in deviations.
 const REACH: f64 = 3.0;
 /// How far the inputs themselves are linear, in deviations.
-const LINEAR: f64 = 16.0;
+const LINEAR: f64 = 4.0;
 /// z beyond this is as far as anything: its square is still a number.
 const FARTHEST: f64 = 1e100;
 /// Knots of `quantile`, for each input.
@@ -151,8 +152,9 @@ impl Frame {
         if z.abs() <= LINEAR {
             return x;
         }
-        let far = libm::log1p(z.abs().min(FARTHEST) - LINEAR);
-        self.shift[j] + (self.spread[j] * (LINEAR + far)).copysign(z)
+        // Value and slope go on at the edge.
+        let far = 2.0 * LINEAR - LINEAR * LINEAR / z.abs();
+        self.shift[j] + (self.spread[j] * far).copysign(z)
     }
 }
 
@@ -228,10 +230,13 @@ mod tests {
     #[test]
     fn linear_columns_are_the_inputs_until_they_are_far() {
         let frame = Frame::learn(&[1.0, 3.0], 1, false).unwrap();
-        assert_eq!(frame.bounded(0, 17.9).to_bits(), 17.9_f64.to_bits());
-        assert!((frame.bounded(0, 18.0 + 1e-9) - 18.0).abs() < 1e-6);
-        assert!(frame.bounded(0, 1e6) < 33.0 && frame.bounded(0, f64::MAX) < 300.0);
-        assert!(frame.bounded(0, -1e6) > -29.0);
+        assert_eq!(frame.bounded(0, 5.9).to_bits(), 5.9_f64.to_bits());
+        assert!((frame.bounded(0, 6.0 + 1e-9) - 6.0).abs() < 1e-8);
+        // The slope goes on too: a step of 0.01 beyond the edge is 0.01 less 0.01²/4.
+        assert!((frame.bounded(0, 6.01) - 6.01).abs() < 3e-5);
+        assert!(frame.bounded(0, 7.0) > frame.bounded(0, 6.5));
+        assert!(frame.bounded(0, 1e6) < 10.0 && frame.bounded(0, f64::MAX) <= 10.0);
+        assert!(frame.bounded(0, -1e6) > -6.0 && frame.bounded(0, -f64::MAX) >= -6.0);
     }
 
     #[test]

@@ -39,12 +39,14 @@ pub enum Parts<'a> {
     /// (1 − u)³/6,  (4 − 6u² + 3u³)/6,  the same of 1 − u,  u³/6
     ///
     /// and all others 0. What was clipped off, in units of (hi − lo)/K, is multiplied by the slopes
-    /// (−½, 0, ½, 0) below the range and (0, −½, 0, ½) above it, and added. Spline number `count` is not a column.
+    /// (−½, 0, ½, 0) below the range and (0, −½, 0, ½) above it, and added, unless `held`. Spline number `count` is not a column.
     Splines {
         /// Splines kept for each input.
         count: usize,
         /// (lo, hi) of each input.
         ranges: &'a [(f64, f64)],
+        /// Whether what was clipped off is left off.
+        held: bool,
     },
     /// Z = x̃W with x̃ = (x − shift)/spread, and what is done to it.
     Random {
@@ -84,7 +86,7 @@ pub enum Parts<'a> {
 #[derive(Debug, Clone, PartialEq)]
 #[doc(hidden)] // for export
 pub enum Group<'a> {
-    /// Column j is input j as long as |z| ≤ 16, and from there on μ ± σ(16 + log(1 + |z| − 16)).
+    /// Column j is input j as long as |z| ≤ 4, and from there on μ ± σ(8 − 16/|z|).
     Linear,
     /// A map of the inputs in other units: z/√(1 + (z/3)²), or by `quantile` the value at the input, linear between the knots
     /// of the frame and constant beyond them.
@@ -133,11 +135,11 @@ mod tests {
                 }
                 columns
             }
-            Parts::Splines { count, ranges } => {
+            Parts::Splines { count, ranges, held } => {
                 let spline = |(x, (lo, hi)): (&f64, &(f64, f64))| -> Vec<f64> {
                     let last = (count - 2) as f64;
                     let inside = x.clamp(*lo, *hi);
-                    let off = (x - inside) / (hi - lo) * last;
+                    let off = if *held { 0.0 } else { (x - inside) / (hi - lo) * last };
                     let t = (inside - lo) / (hi - lo) * last;
                     let interval = t.floor().min(last - 1.0);
                     let u = t - interval;
@@ -160,10 +162,9 @@ mod tests {
                 let one = |group: &Group<'_>| match group {
                     Group::Linear => {
                         let bounded = |j: usize| {
-                            let far = (z(j).abs() - 16.0).max(0.0).ln_1p();
-                            let edge =
-                                frame.shift[j] + frame.spread[j] * (16.0 + far) * z(j).signum();
-                            if z(j).abs() <= 16.0 { x[j] } else { edge }
+                            let far = (8.0 - 16.0 / z(j).abs()) * z(j).signum();
+                            let edge = frame.shift[j] + frame.spread[j] * far;
+                            if z(j).abs() <= 4.0 { x[j] } else { edge }
                         };
                         (0..x.len()).map(bounded).collect()
                     }

@@ -11,6 +11,9 @@
 //! from a later task, outside everything seen at first, still has a sensible image. The functions
 //! sum to 1 everywhere. That sum is the intercept's column, so the last function of each input is
 //! dropped: k columns from k + 1 functions, nothing lost.
+//!
+//! Behind a frozen map each function keeps the value it has at the end: near the ends are few rows, so a
+//! slope there says little, and the inputs next to the splines say what goes on.
 
 use super::range::ranges;
 use super::{BasisError, Parts};
@@ -22,6 +25,8 @@ pub(super) struct Spline {
     count: usize,
     /// (lo, hi) of each input.
     ranges: Vec<(f64, f64)>,
+    /// Whether functions are constant beyond the range.
+    held: bool,
 }
 
 /// lo of each input, then hi of each.
@@ -48,7 +53,12 @@ impl Spline {
         if ranges.iter().any(|(lo, hi)| lo >= hi || !(hi - lo).is_finite()) {
             return Err("a range is empty");
         }
-        Ok(Self { count, ranges })
+        Ok(Self { count, ranges, held: false })
+    }
+
+    /// Keeps every function at the value it has at the end of the range.
+    pub(super) fn hold(&mut self) {
+        self.held = true;
     }
 
     /// φ of one row.
@@ -69,6 +79,7 @@ impl Spline {
     fn four(&self, j: usize, x: f64) -> (usize, [f64; 4]) {
         let (lo, hi) = self.ranges[j];
         let intervals = self.count - 2;
+        let x = if self.held { x.clamp(lo, hi) } else { x };
         if x < lo {
             return (0, line(0.0, (x - lo) / (hi - lo) * intervals as f64));
         }
@@ -81,7 +92,7 @@ impl Spline {
     }
 
     pub(super) fn parts(&self) -> Parts<'_> {
-        Parts::Splines { count: self.count, ranges: &self.ranges }
+        Parts::Splines { count: self.count, ranges: &self.ranges, held: self.held }
     }
 
     pub(super) fn responsible_input(&self, feature: usize) -> usize {

@@ -1,9 +1,9 @@
 //! Which candidate of a portfolio predicts: decided from the pool alone, again whenever it changes.
 //!
-//! The columns of a candidate are columns of the design, so the pooled summary of a candidate is that of the pool with the
-//! others taken out (one QR). Each is judged by the least score of generalised cross-validation over all ridges, degrees
+//! The columns of a candidate are columns of the design, so what it is judged by is part of the pooled summary
+//! ([`crate::solve::candidates`]). Each is judged by the least score of generalised cross-validation over all ridges, degrees
 //! of freedom counted as for the automatic ridge. A bound of a loss that is not quadratic is judged as if it were the loss, at
-//! the anchors of its tasks: the deviance in the place of the squared error.
+//! the anchors of its tasks: by the same score, or by Akaike's criterion where the loss is a likelihood.
 //!
 //! Neither order nor split decides: the score is a continuous function of the pooled sums. A candidate with more columns must be
 //! better by more than rounding.
@@ -11,13 +11,13 @@
 use super::{KnownTable, Pool, SolveInput, Solved, TaskContext, TaskShape, Waiting};
 use crate::basis::{Candidate, Design};
 use crate::error::Result;
-use crate::solve::ridge::{Judged, least_score};
+use crate::solve::candidates::{Judge, Judged};
 use crate::summary::Summary;
 
-/// A wider candidate is taken when its score is lower by more than this share.
+/// A wider candidate is taken when its score is lower by more than this share of the targets' variance, or than this loss.
 const TIE: f64 = 1e-9;
 
-/// A bound whose score is not above this has a constant that says nothing about the fit, such as that of `poisson`.
+/// A bound whose score is not above this has a constant that says nothing about the fit.
 const UNJUDGED: f64 = 1e-12;
 
 /// A candidate and its score.
@@ -28,7 +28,8 @@ pub struct CandidateScore {
     pub name: String,
     /// Columns without the intercept.
     pub columns: usize,
-    /// Generalised cross-validation: the share of the targets' variance that is expected to stay unexplained in new rows.
+    /// Generalised cross-validation: the share of the targets' variance that is expected to stay unexplained in new rows. For
+    /// `poisson` and `logistic` the loss that is expected of them.
     pub score: f64,
     /// Whether it predicts.
     pub chosen: bool,
@@ -50,10 +51,10 @@ pub(crate) struct Chosen {
 impl Chosen {
     /// Chooses from the candidates of a design; `None` where there is nothing to choose.
     ///
-    /// Cost: a QR and an SVD for each candidate, shared between threads.
+    /// Cost: `O(k³)` for each candidate of `k` columns, shared between threads.
     ///
     /// # Errors
-    /// When an SVD does not converge.
+    /// When numbers leave the range of double precision.
     pub(crate) fn of(
         context: &TaskContext<'_>,
         pool: &Pool,
@@ -65,17 +66,15 @@ impl Chosen {
             return Ok(None);
         }
         let judged = context.problem.method().judged();
-        let score = |candidate: &Candidate| -> Result<f64> {
-            let own = pool.quadratic.choose_columns(&design.columns_of(candidate))?;
-            least_score(&own, design.intercept(), effective, judged)
-        };
-        let scores = each(&candidates, context.settings.threads, score)?;
+        let judge = Judge::new(&pool.quadratic, design.intercept(), effective, judged);
+        let score = |candidate: &Candidate| judge.least_score(&design.columns_of(candidate));
+        let scores = each(&candidates, context.settings.threads, score);
         // Where scores of bounds say nothing, all columns are used: the ridge shrinks what is not needed.
         let said = |score: &f64| score.is_finite() && *score > UNJUDGED;
         let unjudged = judged == Judged::Bound && !scores.iter().all(said);
         let mut chosen = if unjudged { scores.len() - 1 } else { 0 };
         for (i, score) in scores.iter().enumerate() {
-            if !unjudged && *score < scores[chosen] * (1.0 - TIE) {
+            if !unjudged && *score < scores[chosen] - TIE {
                 chosen = i;
             }
         }
@@ -145,13 +144,13 @@ impl Chosen {
 fn each(
     candidates: &[Candidate],
     threads: usize,
-    score: impl Fn(&Candidate) -> Result<f64> + Sync,
-) -> Result<Vec<f64>> {
+    score: impl Fn(&Candidate) -> f64 + Sync,
+) -> Vec<f64> {
     if threads < 2 {
         return candidates.iter().map(score).collect();
     }
     let next = std::sync::atomic::AtomicUsize::new(0);
-    let mut found: Vec<(usize, Result<f64>)> = std::thread::scope(|scope| {
+    let mut found: Vec<(usize, f64)> = std::thread::scope(|scope| {
         let run = || {
             let mut own = Vec::new();
             loop {

@@ -80,7 +80,7 @@ use crate::labels::Classes;
 use crate::loss::Loss;
 use crate::settings::{Settings, StoredPrecision, unknown};
 use crate::solve::Solution;
-use crate::solve::ridge::Judged;
+use crate::solve::candidates::Judged;
 use crate::summary::{Accumulator, Summary};
 use crate::theta::Theta;
 use pass::RowWork;

@@ -28,7 +28,7 @@ use crate::error::{Error, Result};
 use crate::loss::{FirstTask, Link, Loss, Point};
 use crate::rows::{Rows, Targets};
 use crate::settings::{Ridge, Settings};
-use crate::solve::ridge::Judged;
+use crate::solve::candidates::Judged;
 use crate::solve::{Penalty, Solution, solve};
 use crate::summary::{Accumulator, Summarizer, Summary, dot};
 use crate::theta::Theta;
@@ -446,7 +446,11 @@ impl Method for RowWise {
     }
 
     fn judged(&self) -> Judged {
-        Judged::Bound
+        // The exponential link stands for a likelihood that leaves out what does not depend on the prediction.
+        match self.loss.link() {
+            Link::Exp => Judged::Likelihood,
+            Link::Identity => Judged::Bound,
+        }
     }
 
     fn response(&self, _: Vec<bool>) -> Response {

@@ -6,6 +6,7 @@
 //!
 //! Paper: eq. 6 (`eq:theta-p-star`) in square-root form: one QR, one triangular solve.
 
+pub(crate) mod candidates;
 #[doc(hidden)] // for other crates of the workspace
 pub mod ridge;
 

@@ -31,7 +31,7 @@ const BELOW: u32 = 10;
 const ABOVE: u32 = 3;
 /// Rounding leaves squared singular values of up to 1e-30 of a column's size (squares of its mean included, which matters
 /// where it hardly varies). The search starts at 1e8 times that, so that a direction made of rounding is never fitted.
-const ROUNDING: f64 = 1e-12;
+pub(super) const ROUNDING: f64 = 1e-12;
 /// Points per decade at which the sign of the slope is taken.
 const PER_DECADE: u32 = 8;
 /// Halvings of a bracket between two such points: leaves a relative error of `λ` of 1e-15.
@@ -41,13 +41,13 @@ const TIE: f64 = 1e-9;
 
 /// Degrees of freedom count this many times in the score. Plain cross-validation picks nearly interpolating fits for few
 /// rows, with noise estimates near 0; 1.2 to 1.4 is what the field uses against that.
-const CAUTION: f64 = 1.2;
+pub(super) const CAUTION: f64 = 1.2;
 
 /// The same where the ridge becomes the shrinkage of a covariance: classes of few rows collapse at 1.2.
-const CLASS_CAUTION: f64 = 1.4;
+pub(super) const CLASS_CAUTION: f64 = 1.4;
 
 /// The share of a target's variance below which a residual is taken for rounding.
-const NO_ERROR: f64 = 1e-14;
+pub(super) const NO_ERROR: f64 = 1e-14;
 
 /// A summary seen through the singular vectors of its penalised part.
 ///
@@ -255,46 +255,6 @@ impl Spectrum {
 /// When the SVD does not converge.
 pub fn by_gcv(pooled: &Summary, intercept: bool, standardize: bool, samples: f64) -> Result<f64> {
     Ok(Spectrum::new(pooled, intercept, standardize, samples)?.best())
-}
-
-/// How a summary is judged against summaries of the same rows with other columns.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Judged {
-    /// Every target in its own variance.
-    Values,
-    /// Targets in one unit: class indicators, degrees of freedom counted 1.4 times.
-    Indicators,
-    /// Targets in one unit, of which the least is taken as it stands: a bound of a loss that is not quadratic.
-    Bound,
-}
-
-/// The least score of generalised cross-validation over all ridges on standardized features: lower is better, and the
-/// scores of two summaries of the same rows compare.
-///
-/// Cost: one SVD, `O(m³)`.
-///
-/// # Errors
-/// When the SVD does not converge.
-pub(crate) fn least_score(
-    pooled: &Summary,
-    intercept: bool,
-    samples: f64,
-    judged: Judged,
-) -> Result<f64> {
-    let mut spectrum = Spectrum::new(pooled, intercept, true, samples)?;
-    if judged != Judged::Values {
-        spectrum.join_targets(pooled);
-        // All that varies at all, whatever the columns: what a score is a share of.
-        let total = spectrum.never + spectrum.pulls.iter().sum::<f64>();
-        if total > 0.0 {
-            spectrum.never /= total;
-            spectrum.pulls.iter_mut().for_each(|pull| *pull /= total);
-        }
-    }
-    if judged == Judged::Indicators {
-        spectrum.caution = CLASS_CAUTION;
-    }
-    Ok(spectrum.score_and_slope(spectrum.best()).0)
 }
 
 /// The ridge on standardized features that generalised cross-validation chooses for class indicators, all in one unit, degrees of

@@ -68,7 +68,7 @@ enum What {
         /// The folder of the data sets.
         #[arg(long, value_name = "DIR")]
         data: PathBuf,
-        /// Data sets.
+        /// Data sets, or `made:ROWS:INPUTS` for made-up rows of any size.
         #[arg(long, value_delimiter = ',', default_values_t = tables::SETS.map(str::to_owned), value_name = "NAME,…")]
         sets: Vec<String>,
         /// A basis or peer; may be given several times.

@@ -37,7 +37,7 @@ use crate::error::{Error, Result};
 use crate::labels::{Classes, order};
 use crate::rows::{Rows, Targets};
 use crate::settings::{Settings, finite, unknown};
-use crate::solve::ridge::Judged;
+use crate::solve::candidates::Judged;
 use crate::solve::{Outcome, Penalty, Solution};
 use crate::summary::{Accumulator, Summarizer, Summary, pool};
 

@@ -66,7 +66,7 @@ use crate::error::{Error, Result};
 use crate::labels::Classes;
 use crate::settings::{Settings, setting_names};
 use crate::solve::Solution;
-use crate::solve::ridge::Judged;
+use crate::solve::candidates::Judged;
 use crate::summary::Summary;
 use least::{Present, least_loss};
 use newton::{AIM, minimize};
@@ -386,7 +386,7 @@ impl Method for Logistic {
     }
 
     fn judged(&self) -> Judged {
-        Judged::Bound
+        Judged::Likelihood
     }
 
     fn response(&self, present: Vec<bool>) -> Response {

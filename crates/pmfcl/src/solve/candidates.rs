@@ -1,0 +1,318 @@
+//! Judging many choices of columns by one pooled summary.
+//!
+//! The products of all columns, centred and in units of their deviations, are made once. Those of a candidate are some of their
+//! rows and columns, brought to tridiagonal form `QᵀKQ = T`, `Qᵀb`: from there on a ridge costs `O(k)`, and neither eigenvalues nor
+//! vectors are needed. With `x = (T + λ)⁻¹Qᵀb`,
+//!
+//! `unexplained = yᵀy − bᵀx − λ xᵀx`,  `df = k − λ tr (T + λ)⁻¹`,
+//!
+//! the trace from the pivots of both eliminations, from the top and from the bottom.
+//!
+//! Products lose the digits that a triangle keeps. A ridge is never below 1e-10 of the trace here, so what is lost is below 1e-9
+//! of the targets' variance, which is less than two candidates are told apart by; the model itself is solved from the triangle.
+
+use faer::dyn_stack::{MemBuffer, MemStack};
+use faer::linalg::evd::tridiag;
+use faer::linalg::matmul::triangular::{self, BlockStructure};
+use faer::{Accum, Mat, Par};
+
+use super::ridge::{CAUTION, CLASS_CAUTION, NO_ERROR, ROUNDING};
+use super::weights;
+use crate::summary::{Summary, dot, is_constant};
+
+/// Decades searched below and above the trace, and points per decade.
+const BELOW: i32 = 10;
+const ABOVE: i32 = 3;
+const PER_DECADE: i32 = 4;
+/// Steps of the search between points, each of which leaves 0.62 of the bracket.
+const STEPS: u32 = 24;
+
+/// How a summary is judged against summaries of the same rows with other columns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Judged {
+    /// Generalised cross-validation, every target in its own variance.
+    Values,
+    /// Generalised cross-validation, targets in one unit: class indicators, degrees of freedom counted 1.4 times.
+    Indicators,
+    /// Generalised cross-validation of a bound in the place of the squares: a loss in units of its own.
+    Bound,
+    /// Akaike's criterion of a bound in the place of the likelihood: a loss whose constant says nothing about the fit.
+    Likelihood,
+}
+
+/// Products of the columns of a pooled summary, from which some of them are judged.
+#[derive(Debug)]
+pub(crate) struct Judge {
+    judged: Judged,
+    /// Samples behind the summary.
+    samples: f64,
+    intercept: bool,
+    /// For each column of the design its place among those that vary.
+    places: Vec<Option<usize>>,
+    /// Correlations of the columns that vary, the lower triangle.
+    products: Mat<f64>,
+    /// Their products with the targets, for each sample.
+    pulls: Mat<f64>,
+    /// Squares of each target for each sample.
+    squares: Vec<f64>,
+    /// What the squares of each target count.
+    shares: Vec<f64>,
+    /// No ridge is looked at below a fixed share of this.
+    noise: f64,
+}
+
+impl Judge {
+    /// Cost: one product, `O(m³)`.
+    pub(crate) fn new(pooled: &Summary, intercept: bool, samples: f64, judged: Judged) -> Self {
+        let first = usize::from(intercept);
+        let top = usize::from(intercept && pooled.pivots().next() == Some(0));
+        let (rows, n, p) = (pooled.rank() - top, pooled.n(), pooled.targets());
+        let (d, varies) = (weights(pooled, intercept, true), pooled.variances(first));
+        let kept: Vec<usize> =
+            (first..pooled.width()).filter(|&j| d[j] > 0.0 && varies[j] > 0.0).collect();
+        let mut places = vec![None; pooled.width()];
+        kept.iter().enumerate().for_each(|(i, &j)| places[j] = Some(i));
+        let root = n.sqrt();
+        let r = Mat::from_fn(rows, kept.len(), |i, j| {
+            pooled.entry(top + i, kept[j]) / (root * d[kept[j]].sqrt())
+        });
+        let z = Mat::from_fn(rows, p, |i, k| pooled.row(top + i).2[k] / root);
+        let mut products = Mat::zeros(kept.len(), kept.len());
+        triangular::matmul(
+            products.as_mut(),
+            BlockStructure::TriangularLower,
+            Accum::Replace,
+            r.transpose(),
+            BlockStructure::Rectangular,
+            r.as_ref(),
+            BlockStructure::Rectangular,
+            1.0,
+            Par::Seq,
+        );
+        let explained = |k: usize| z.col(k).iter().map(|v| v * v).sum::<f64>();
+        let squares: Vec<f64> = (0..p).map(|k| pooled.residual()[k] / n + explained(k)).collect();
+        let varying = |k: &usize| !is_constant(squares[*k], pooled.squares(*k) / n);
+        let shares = match judged {
+            Judged::Likelihood => vec![1.0; p],
+            Judged::Indicators | Judged::Bound => {
+                // A loss that is not above 0 at its best is in no unit of its own: the scores of all columns are then equal.
+                let (total, left) =
+                    (squares.iter().sum::<f64>(), pooled.residual().iter().sum::<f64>());
+                let known = total > 0.0 && (judged == Judged::Indicators || 0.0 < left);
+                vec![if known { 1.0 / total } else { 0.0 }; p]
+            }
+            Judged::Values => {
+                let count = (0..p).filter(varying).count() as f64;
+                let share = |k: usize| if varying(&k) { 1.0 / squares[k] / count } else { 0.0 };
+                (0..p).map(share).collect()
+            }
+        };
+        let sizes = pooled.column_squares();
+        let sizes = kept.iter().map(|&j| sizes[j] / n / d[j]);
+        let noise = ROUNDING * sizes.fold(0.0, f64::max);
+        let pulls = r.transpose() * &z;
+        Self { judged, samples, intercept, places, products, pulls, squares, shares, noise }
+    }
+
+    /// What is expected of new rows under the best ridge for some columns of the design: lower is better. The share of the targets'
+    /// variance that stays unexplained, or the loss itself for [`Judged::Likelihood`]. Infinite where there are too few rows.
+    ///
+    /// Cost: `O(k³)` for `k` columns.
+    pub(crate) fn least_score(&self, columns: &[usize]) -> f64 {
+        let kept: Vec<usize> = columns.iter().filter_map(|&j| self.places[j]).collect();
+        let reduced = Reduced::new(self, &kept);
+        let scale = (kept.len() as f64).max(self.noise);
+        let at = |exponent: f64| self.score(&reduced, scale * libm::exp10(exponent));
+        let step = 1.0 / f64::from(PER_DECADE);
+        let points = -BELOW * PER_DECADE..=ABOVE * PER_DECADE;
+        let (mut least, mut place) = (f64::INFINITY, 0.0);
+        for exponent in points.map(|i| f64::from(i) * step) {
+            let score = at(exponent);
+            if score < least {
+                (least, place) = (score, exponent);
+            }
+        }
+        let (mut low, mut high) = (place - step, place + step);
+        for _ in 0..STEPS {
+            let part = (high - low) * 0.381_966;
+            let (a, b) = (low + part, high - part);
+            let (of_a, of_b) = (at(a), at(b));
+            least = least.min(of_a).min(of_b);
+            if of_a < of_b { high = b } else { low = a }
+        }
+        least
+    }
+
+    fn score(&self, reduced: &Reduced, ridge: f64) -> f64 {
+        let (unexplained, degrees) = reduced.fit(ridge, &self.squares, &self.shares);
+        let degrees = degrees + f64::from(u8::from(self.intercept));
+        let caution = if self.judged == Judged::Indicators { CLASS_CAUTION } else { CAUTION };
+        let used = caution * degrees / self.samples;
+        match self.judged {
+            // Half the squares are the mean loss; every target has parameters of its own.
+            Judged::Likelihood => unexplained / 2.0 + used * self.squares.len() as f64,
+            _ if used >= 1.0 => f64::INFINITY,
+            _ => (unexplained.max(0.0) + NO_ERROR) / ((1.0 - used) * (1.0 - used)),
+        }
+    }
+}
+
+/// The products of some columns in tridiagonal form.
+struct Reduced {
+    diagonal: Vec<f64>,
+    below: Vec<f64>,
+    /// `Qᵀb`, one list for each target.
+    pulls: Vec<Vec<f64>>,
+}
+
+impl Reduced {
+    fn new(judge: &Judge, kept: &[usize]) -> Self {
+        let (k, p) = (kept.len(), judge.pulls.ncols());
+        // Places ascend with columns, so the lower triangle of the whole has that of the part.
+        let mut form =
+            Mat::from_fn(k, k, |i, j| if i < j { 0.0 } else { judge.products[(kept[i], kept[j])] });
+        let mut pulls: Vec<Vec<f64>> =
+            (0..p).map(|t| kept.iter().map(|&j| judge.pulls[(j, t)]).collect()).collect();
+        if k > 1 {
+            let mut factors = Mat::zeros(1, k - 1);
+            let params = faer::Spec::default();
+            let scratch = tridiag::tridiag_in_place_scratch::<f64>(k, Par::Seq, params);
+            let mut memory = MemBuffer::new(scratch);
+            let stack = MemStack::new(&mut memory);
+            tridiag::tridiag_in_place(form.as_mut(), factors.as_mut(), Par::Seq, stack, params);
+            for step in 0..k - 1 {
+                let tail: Vec<f64> = (step + 2..k).map(|i| form[(i, step)]).collect();
+                let factor = factors[(0, step)];
+                for b in &mut pulls {
+                    let along = (b[step + 1] + dot(&tail, &b[step + 2..])) / factor;
+                    b[step + 1] -= along;
+                    b[step + 2..].iter_mut().zip(&tail).for_each(|(b, v)| *b -= along * v);
+                }
+            }
+        }
+        let diagonal = (0..k).map(|i| form[(i, i)]).collect();
+        let below = (1..k).map(|i| form[(i, i - 1)]).collect();
+        Self { diagonal, below, pulls }
+    }
+
+    /// The squares that a ridge leaves unexplained, and its degrees of freedom.
+    fn fit(&self, ridge: f64, squares: &[f64], shares: &[f64]) -> (f64, f64) {
+        let k = self.diagonal.len();
+        let constant: f64 = squares.iter().zip(shares).map(|(s, share)| s * share).sum();
+        if k == 0 {
+            return (constant, 0.0);
+        }
+        // Pivots of the elimination from the top, and multipliers.
+        let mut pivots = vec![0.0; k];
+        let mut factors = vec![0.0; k];
+        pivots[0] = self.diagonal[0] + ridge;
+        let mut last = pivots[0];
+        for (i, (pivot, factor)) in pivots.iter_mut().zip(&mut factors).enumerate().skip(1) {
+            *factor = self.below[i - 1] / last;
+            *pivot = self.diagonal[i] + ridge - *factor * self.below[i - 1];
+            last = *pivot;
+        }
+        // The inverse has 1/(pivot from the top + pivot from the bottom − diagonal) on its diagonal.
+        let mut trace = 1.0 / pivots[k - 1];
+        let mut up = self.diagonal[k - 1] + ridge;
+        for i in (0..k - 1).rev() {
+            up = self.diagonal[i] + ridge - self.below[i] * self.below[i] / up;
+            trace += 1.0 / (pivots[i] + up - self.diagonal[i] - ridge);
+        }
+        let mut unexplained = constant;
+        let mut x = vec![0.0; k];
+        for (b, share) in self.pulls.iter().zip(shares) {
+            x.copy_from_slice(b);
+            let mut last = x[0];
+            for (x, factor) in x.iter_mut().zip(&factors).skip(1) {
+                *x -= factor * last;
+                last = *x;
+            }
+            x[k - 1] /= pivots[k - 1];
+            for i in (0..k - 1).rev() {
+                x[i] = x[i] / pivots[i] - factors[i + 1] * x[i + 1];
+            }
+            unexplained -= share * (dot(b, &x) + ridge * dot(&x, &x));
+        }
+        (unexplained, k as f64 - ridge * trace)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::solve::ridge::Spectrum;
+    use crate::summary::{Accumulator, Summarizer};
+    use crate::{Design, Rows};
+    use pmfcl_oracle::Draw;
+
+    fn summary(n: usize, d: usize, draw: &mut Draw) -> Summary {
+        let mut x = draw.normals(n * d);
+        // Units differ, a column is nearly a copy, another constant.
+        for row in x.chunks_exact_mut(d) {
+            row[1] = 1e3 * row[1] + 5e3;
+            row[2] = row[0] + 1e-3 * row[2];
+            row[3] = 4.0;
+        }
+        let noise = draw.normals(2 * n);
+        let y: Vec<f64> = x
+            .chunks_exact(d)
+            .zip(noise.chunks_exact(2))
+            .flat_map(|(x, e)| [x[0] + 1e-3 * x[1] + e[0], 100.0 * (x[2] * x[4] + e[1])])
+            .collect();
+        let design = Design::linear(d, true).unwrap();
+        let mut summarizer = Summarizer::new(design, 2, Accumulator::Qr).unwrap();
+        summarizer.add(Rows::new(&x, d).unwrap(), Rows::new(&y, 2).unwrap(), None).unwrap();
+        summarizer.finish().unwrap()
+    }
+
+    #[test]
+    fn the_least_score_is_that_of_the_columns_alone_under_the_automatic_ridge() {
+        let mut draw = Draw::new(7);
+        for (n, d) in [(200, 9), (40, 30), (12, 30)] {
+            let pooled = summary(n, d, &mut draw);
+            let samples = n as f64;
+            let judge = Judge::new(&pooled, true, samples, Judged::Values);
+            for keep in [vec![0, 1, 2, 3], (0..=d).collect(), vec![0, 4], vec![0, 2, 3, 5, 6, 7]] {
+                let own = pooled.choose_columns(&keep).unwrap();
+                let spectrum = Spectrum::new(&own, true, true, samples).unwrap();
+                let centred = own.total_squares();
+                let score = |ridge: f64| {
+                    let left = spectrum.residuals(ridge);
+                    let share: f64 = left.iter().zip(&centred).map(|(r, t)| r / t).sum();
+                    let used = CAUTION * spectrum.degrees(ridge) / samples;
+                    if used < 1.0 { share / 2.0 / (1.0 - used).powi(2) } else { f64::INFINITY }
+                };
+                let points = (0..26_000).map(|i| score(10_f64.powf(f64::from(i) / 2000.0 - 9.0)));
+                let expected = points.fold(f64::INFINITY, f64::min);
+                let found = judge.least_score(&keep);
+                // The grid of this test is a two-thousandth of a decade: its least is above the least by some 1e-7.
+                let near = |a: f64, b: f64| (a - b).abs() < 1e-6 * b || a.min(b).is_infinite();
+                assert!(near(found, expected), "{n} × {d}, {keep:?}: {found} against {expected}");
+            }
+        }
+    }
+
+    #[test]
+    fn without_columns_that_vary_the_mean_is_all_there_is() {
+        let pooled = summary(50, 9, &mut Draw::new(1));
+        let judge = Judge::new(&pooled, true, 50.0, Judged::Values);
+        let alone = judge.least_score(&[0, 4]);
+        let expected = 1.0 / (1.0 - CAUTION / 50.0_f64).powi(2);
+        assert!((alone - expected).abs() < 1e-9, "{alone} against {expected}");
+    }
+
+    #[test]
+    fn a_constant_of_the_loss_does_not_change_which_columns_are_better() {
+        let pooled = summary(300, 9, &mut Draw::new(2));
+        let mut moved = pooled.clone();
+        moved.recount(300.0, -1e6);
+        let score = |summary: &Summary, keep: &[usize]| {
+            Judge::new(summary, true, 300.0, Judged::Likelihood).least_score(keep)
+        };
+        for keep in [&[0, 1, 2][..], &[0, 1, 2, 5]] {
+            let gap = score(&pooled, keep) - score(&moved, keep);
+            assert!((gap - 1e6 / 600.0).abs() < 1e-6, "{gap}");
+        }
+    }
+}
