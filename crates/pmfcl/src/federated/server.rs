@@ -11,7 +11,7 @@ use super::tree::{Tree, leaf};
 use super::update::{Update, is_name};
 use crate::error::{Error, Result};
 use crate::learner::{Learner, LearnerState, TaskRecord, TaskReport};
-use crate::problem::{Agreement, Digest, Exactness, Part, Pool, TaskSummary};
+use crate::problem::{Agreement, Digest, Encoding, Exactness, Part, Pool, TaskSummary};
 use crate::settings::Preference;
 
 /// What the task of a diagonal update was called in models of earlier versions, after client and step.
@@ -247,7 +247,7 @@ impl Server {
         self.rules.check(&self.agreement, &update)?;
         let key = (update.client().to_owned(), update.step());
         match self.register.get(&key) {
-            Some(held) if held.update.is_same(&update) => Ok(Receipt::Known),
+            Some(held) if self.is_held(held, &update) => Ok(Receipt::Known),
             Some(_) => Err(Refused::Replaced { client: key.0, step: key.1 }),
             None => {
                 let (held, total) = (self.register.len(), self.bytes + bytes as u64);
@@ -261,6 +261,16 @@ impl Server {
                 Ok(Receipt::Accepted)
             }
         }
+    }
+
+    /// Whether an update is held, number for number. One of an earlier agreement may be held with the columns of a later one.
+    fn is_held(&self, held: &Filed, update: &Update) -> bool {
+        let width = self.agreement.design().width();
+        let wide = |update: &Update| update.task().with_constants(width, &[]).ok();
+        held.update.is_same(update)
+            || wide(&held.update)
+                .zip(wide(update))
+                .is_some_and(|(a, b)| a.to_bytes(Encoding::Plain) == b.to_bytes(Encoding::Plain))
     }
 
     /// What to send to all clients, so that they measure probabilities at the joint model. Answers to an earlier request, and after
@@ -481,7 +491,9 @@ impl Server {
         }
         for (filed, weight) in missing {
             let name = filed.update.task_name();
-            joint.insert(&name, self.agreement.design(), (*filed.task).clone(), weight)?;
+            // A step of an earlier agreement has been zero in later columns.
+            let task = filed.task.with_constants(self.agreement.design().width(), &[])?;
+            joint.insert(&name, self.agreement.design(), task, weight)?;
         }
         self.bring_tables(joint)?;
         joint.adopt_pool(self.pool(&weights)?);

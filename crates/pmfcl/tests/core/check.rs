@@ -143,7 +143,10 @@ fn a_shuffled_target_is_noticed_among_few_rows() {
         let mut learner = crate::support::learner(Settings::default());
         learner.learn("first", old.task(), 1.0).unwrap();
         let found = |table: &Table| {
-            let (design, draft) = draft(&learner, table);
+            let design = learner.design_for(&table.rows()).unwrap();
+            let mut passes = InMemory::new(learner.context_with(&design), table.task()).unwrap();
+            let first = passes.run(&learner.problem().first_pass()).unwrap();
+            let draft = learner.fit(&design, first, &mut passes, 1.0).unwrap();
             let inputs: Vec<String> = (0..19).map(|j| format!("x{j}")).collect();
             let rows =
                 Reference::of(&learner, &inputs)
