@@ -100,8 +100,7 @@ fn ipc_bytes(batch: &RecordBatch, stream: bool, compression: Option<CompressionT
 /// Threads share the columns, and what nobody asks for is not read.
 #[test]
 fn profiles_do_not_depend_on_threads_and_leave_out_what_is_turned_down() {
-    let options =
-        Options { missing: Missing::Keep, piece_rows: Some(1000), ..Options::default() };
+    let options = Options { missing: Missing::Keep, piece_rows: Some(1000), ..Options::default() };
     let bytes = parquet_bytes(&table(), Compression::SNAPPY, 40);
     let source = Source::from_bytes("a.parquet", bytes, &options).unwrap();
     let all = source.profiles(&options, 1, &|_| true).unwrap();
