@@ -131,12 +131,12 @@ fn bad_inputs_say_what_is_wrong() {
         (
             "a,b\n1,2\n3,\n",
             "t.csv, row 2 (line 3), column 'b': the value is missing or not finite; leave such rows \
-             out with --missing drop",
+             out with --missing drop, or learn them with --missing mean or indicator",
         ),
         (
             "a,b\n\"x\ny\",-INF\n",
             "t.csv, row 1 (line 2), column 'b': '-INF' is missing or not finite; leave such rows out \
-             with --missing drop",
+             with --missing drop, or learn them with --missing mean or indicator",
         ),
         (
             "a,b\n\"x\ny\",1\n2,x\n",

@@ -297,7 +297,7 @@ fn nulls_and_infinities_are_missing() {
     assert_eq!(
         batches(&refuse, &wanted).unwrap_err().to_string(),
         "n.parquet, row 2, column 'n': the value is missing or not finite; leave such rows out with \
-         --missing drop"
+         --missing drop, or learn them with --missing mean or indicator"
     );
     let options = Options { missing: Missing::Drop, ..Options::default() };
     let drop = Source::from_bytes("n.parquet", bytes, &options).unwrap();

@@ -270,8 +270,8 @@ impl Learner {
     /// anew, so those of a file must be loaded.
     ///
     /// # Errors
-    /// When the basis mixes inputs, a value is not finite or not 0 without an intercept, or summaries are still in a file. The
-    /// learner is then unchanged.
+    /// When the basis mixes inputs, a value is not finite, not 0 without an intercept or for a loss that is bounded, or summaries
+    /// are still in a file. The learner is then unchanged.
     pub fn extend_inputs_with(&mut self, values: &[f64]) -> Result<()> {
         let Some(design) = &self.design else { return Err(Error::NotLearned) };
         if let Some(value) = values.iter().find(|value| !value.is_finite()) {
@@ -280,6 +280,17 @@ impl Learner {
         }
         if values.iter().all(|value| *value == 0.0) {
             return self.extend_inputs(values.len());
+        }
+        let refused = |reason: &str| {
+            let operation = "a column that has had one value other than 0 so far";
+            Err(Error::Unsupported { operation, reason: format!("{reason}; let it be 0") })
+        };
+        if !self.settings.intercept {
+            return refused("without an intercept memory does not hold the sums it takes");
+        }
+        if !self.is_exact() {
+            // The point at which a loss was expanded would have been another one.
+            return refused("this loss is known near one point only, which the column would move");
         }
         let wider = design.with_inputs(values.len())?;
         let (width, inputs) = (design.width(), design.inputs());

@@ -249,19 +249,9 @@ impl Summary {
 
     /// Adds columns at the end that have had one value each in all rows so far, a multiple of the intercept in column 0: the first
     /// row of the triangle is all that knows of them.
-    ///
-    /// # Errors
-    /// When there are rows and column 0 is no intercept.
     pub(crate) fn extend_constants(&self, values: &[f64]) -> Result<Summary> {
         if self.rank() == 0 || values.iter().all(|value| *value == 0.0) {
             return self.extend_features(self.m, values.len());
-        }
-        if self.row(0).0 != 0 {
-            return Err(Error::Unsupported {
-                operation: "a column that has had one value other than 0 so far",
-                reason: "without an intercept memory does not hold the sums it takes; let it be 0"
-                    .to_owned(),
-            });
         }
         let mut packed = Vec::with_capacity(self.packed.len() + values.len() * self.rank());
         for (i, (pivot, r, z)) in self.iter().enumerate() {

@@ -29,7 +29,7 @@ pub(crate) struct Bench {
 enum What {
     /// Accumulators against OpenBLAS and LAPACK on one thread and two; needs Python with NumPy, SciPy and threadpoolctl.
     ///
-    /// PMFCL_INSTRUCTIONS=avx2 and OPENBLAS_CORETYPE=Haswell hold both sides to AVX2.
+    /// `PMFCL_INSTRUCTIONS=avx2` and `OPENBLAS_CORETYPE=Haswell` hold both sides to AVX2.
     Kernels {
         #[command(flatten)]
         turns: Turns,
