@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 import warnings
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -35,7 +36,7 @@ def made(count, inputs):
     y = np.sin(2 * x[:, 0]) + x[:, 1] * x[:, 2] + np.abs(x[:, 3]) + x @ rng.normal(size=inputs) * 0.3
     y += 0.3 * rng.normal(size=len(x))
     cuts = [0, count - 10_000, count, count + 10_000]
-    first, last, test = [(x[a:b], y[a:b]) for a, b in zip(cuts, cuts[1:], strict=False)]
+    first, last, test = [(x[a:b], y[a:b]) for a, b in pairwise(cuts)]
     return [first, last], [test], False
 
 
