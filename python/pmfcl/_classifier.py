@@ -190,8 +190,8 @@ class ContinualClassifier(ClassifierMixin, Continual):  # type: ignore[misc]  # 
         if not fresh and set(fixed) - set(self._classes.by_name):
             raise ValueError("`classes` names others than at the first task: name all classes at the first call")
         model = self._new_model(self._target_names(names, 1), fixed) if fresh else self._model
-        self._learn_task(model, task, X, coded(labels, known), weighted, weight)
-        self._model, self._classes = model, known
+        self._model = self._learn_task(model, task, X, coded(labels, known), weighted, weight)
+        self._classes = known
         return self
 
     def _known_classes(self, fresh: bool) -> Classes:

@@ -174,8 +174,9 @@ class Continual(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no ann
         y: _inputs.Target,
         sample_weight: NDArray[np.float64] | None,
         weight: float | None,
-    ) -> None:
-        """Learns a task, or adds rows to the current one, and warns where the model has one more thing to say than before."""
+    ) -> _core.Model:
+        """The model after a task was learned, or rows were added to the current one; it is another one where columns with a past were
+        added. Warns where the model has one more thing to say than before."""
         before = model.warnings()
         grown = self.__dict__.pop("_grown", None)
         new = [] if grown is None else grown.added_to(vars(self).get("_columns"))
@@ -189,7 +190,6 @@ class Continual(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no ann
             model.learn(STREAM if task is None else str(task), X, y, sample_weight, self._weight(weight), added)
         if new:
             if not added:
-                self._model = model
                 grown.past.clear()
             self._columns = grown
             if any(kind in ("number", "date") for _, kind, _ in new):
@@ -200,6 +200,7 @@ class Continual(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no ann
             for text in after:
                 if text not in before:
                     warnings.warn(text, UserWarning, stacklevel=4)
+        return model
 
     def _continues(self, model: _core.Model, task: object, weight: float | None) -> bool:
         """Whether rows go to the current task: they have no name, and there is one."""

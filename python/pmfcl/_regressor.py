@@ -169,9 +169,9 @@ class ContinualRegressor(MultiOutputMixin, RegressorMixin, Continual):  # type: 
         y, flat, weights = self._targets(y, X, sample_weight)
         X, y, weighted = kept(X, y, weights)
         model = self._new_model(self._target_names(names, y.shape[1])) if fresh else self._model
-        self._learn_task(model, task, X, y, weighted, weight)
+        self._model = self._learn_task(model, task, X, y, weighted, weight)
         if fresh:
-            self._model, self._flat = model, flat
+            self._flat = flat
         return self
 
     def learn_summary(self, summary: _core.Summary, task: object = None, weight: float | None = None) -> Self:

@@ -78,7 +78,7 @@ def test_gaps_and_later_columns_are_those_of_one_process(kind, way, tmp_path):
     rest = kind(missing=way).partial_fit(*old["north"], task="north/0")
     rest.partial_fit(made["east"][0], targets(kind, made["east"][1]), task="east/0", new_columns=["w"])
     np.testing.assert_allclose(answers(again.model(), X), answers(rest, X), rtol=1e-9, atol=1e-9)
-    with pytest.raises(ValueError, match="agreement"):
+    with pytest.raises(ValueError, match="another federation"):
         again.extend(Agreement(kind(), ["a", "b"], classes=classes))
 
 
