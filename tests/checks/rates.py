@@ -98,8 +98,8 @@ def main():
             model = kind(n_jobs=1).partial_fit(X[old], y[old], task="old")
             found = kinds(model, X[new], y[new])
             alarms += bool(found)
-            for kind in found:
-                by_kind[kind] = by_kind.get(kind, 0) + 1
+            for alarm in found:
+                by_kind[alarm] = by_kind.get(alarm, 0) + 1
             if split >= 50:
                 continue
             trials += 1
@@ -113,7 +113,7 @@ def main():
             for name in NAMES:
                 noticed[name] += spoilt[name]
         rates = ", ".join(f"{100 * noticed[name] / trials:.0f}" for name in NAMES)
-        counts = " ".join(f"{kind}:{count}" for kind, count in sorted(by_kind.items()))
+        counts = " ".join(f"{alarm}:{count}" for alarm, count in sorted(by_kind.items()))
         share = 100 * alarms / arguments.splits
         print(
             f"{path.stem}, {size}, {X.shape[1]}, {np.median(scores):.2f}, {share:.1f}, {counts or '-'}, {rates}",

@@ -269,11 +269,11 @@ def columns(case, weights):
         return features(kind, number, x, weights)
     mean, deviation = weights["basis.mean"], weights["basis.deviation"]
     z = np.clip((x - mean) / deviation, -1e100, 1e100)
-    far = mean + np.sign(z) * deviation * (16 + np.log1p(np.maximum(np.abs(z) - 16, 0)))
+    far = mean + np.sign(z) * deviation * (8 - 16 / np.maximum(np.abs(z), 4))
     made = []
     for group, (code, skip) in enumerate(weights["basis.groups"]):
         if code == 0:
-            made.append(np.where(np.abs(z) <= 16, x, far))
+            made.append(np.where(np.abs(z) <= 4, x, far))
             continue
         own = {
             f"basis.{name.split('.', 2)[2]}": value
@@ -285,6 +285,8 @@ def columns(case, weights):
             seen = z / np.sqrt(1 + (z / 3) ** 2)
         else:
             seen = np.stack([np.interp(x[:, j], lists[0][j], lists[1][j]) for j in range(x.shape[1])], axis=1)
+        if "basis.lo" in own:
+            seen = np.clip(seen, own["basis.lo"], own["basis.hi"])
         made.append(features(inner(kind, own), number if kind == "spline" else "6", seen, own)[:, skip:])
     return np.concatenate(made, axis=1)
 
