@@ -206,8 +206,9 @@ fn read(path: &Path, connection: &Connection) -> Result<Option<ReleaseRows>> {
 
 /// The rows of a ledger that was there.
 fn rows(path: &Path, connection: &Connection) -> Result<ReleaseRows> {
-    let gone = || FileError::Damaged(path.to_path_buf(), "its privacy ledger is gone".to_owned());
-    read(path, connection)?.ok_or_else(gone)
+    let removed =
+        || FileError::Damaged(path.to_path_buf(), "its privacy ledger has been removed".to_owned());
+    read(path, connection)?.ok_or_else(removed)
 }
 
 fn row(budget: Budget, what: &str) -> ReleaseRow {
