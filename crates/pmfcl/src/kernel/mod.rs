@@ -23,6 +23,7 @@
 
 mod cholesky;
 mod factor;
+mod fingerprint;
 mod gram;
 mod householder;
 mod instructions;
@@ -36,6 +37,7 @@ mod tile;
 
 pub(crate) use cholesky::{Steps, blocked, decompose};
 pub(crate) use factor::{Stairs, factor, stack};
+pub(crate) use fingerprint::{CellKeys, cell_sums, row_sums};
 pub(crate) use gram::Gram;
 pub(crate) use householder::Reflections;
 pub use instructions::instruction_set;

@@ -1,13 +1,10 @@
 //! A hash of the rows of a task, to notice that the same rows come again.
 //!
-//! The hash of a row is a sum over its cells that are not zero, each multiplied with a key of the name of its column; the hash of a
-//! task is the sum over its rows, each mixed. So neither the order of rows and columns nor the way they were cut matters, categories
+//! The hash of a row is a sum over its cells that are not zero, each with keys of the name of its column; the hash of a task is the sum over its rows, each mixed. So neither the order of rows and columns nor the way they were cut matters, categories
 //! that came later change nothing, parts add, and rows that are removed are subtracted. It notices repetition; against somebody who
 //! makes up rows to match it is no protection.
-//!
-//! A row is hashed by the multilinear family (Carter and Wegman, 1979): the bits of every cell times a key of 64 bits, summed in 128
-//! bits. Rows that differ in any cell collide for at most one key in 2⁶³; that is one multiplication per cell.
 
+use crate::kernel::{CellKeys, cell_sums, row_sums};
 use crate::rows::{Targets, TaskRows};
 
 /// The sum of the hashes of rows.
@@ -19,9 +16,12 @@ pub struct Content([u64; 4]);
 #[derive(Debug, Clone)]
 #[doc(hidden)] // for ingest, python
 pub struct ContentKeys {
-    inputs: Vec<u64>,
+    inputs: CellKeys,
     targets: Vec<String>,
 }
+
+/// Rows that are widened to 64 bits at a time, where they are not.
+const BLOCK: usize = 1024;
 
 const LANES: [u64; 4] =
     [0x9e37_79b9_7f4a_7c15, 0xbf58_476d_1ce4_e5b9, 0x94d0_49bb_1331_11eb, 0xd6e8_feb8_6659_fd93];
@@ -40,29 +40,20 @@ fn name_hash(name: &str) -> u64 {
     })
 }
 
-/// The key of a column: odd, so that no cell is lost.
-fn column_key(name: &str) -> u64 {
-    let (low, high) = product(name_hash(name) ^ LANES[2], LANES[0]);
-    (low ^ high.rotate_left(23)) | 1
-}
-
-/// A cell times its key. Zero, of either sign, gives 0. In integers alone: moving numbers between the two kinds of registers costs
-/// more than the product.
-#[inline]
-fn cell(value: f64, key: u64) -> u128 {
-    let bits = value.to_bits();
-    u128::from(if bits << 1 == 0 { 0 } else { bits }) * u128::from(key)
-}
-
-/// The cells of a row times their keys. One sum: two of them are put into one vector register by the compiler, and wait for it.
-fn row_hash(values: &[f64], keys: &[u64]) -> u128 {
-    values.iter().zip(keys).fold(0, |sum, (value, key)| sum.wrapping_add(cell(*value, *key)))
+/// The keys of a column.
+fn column_keys(name: &str) -> [u64; 2] {
+    let hash = name_hash(name);
+    [(LANES[2], LANES[0]), (LANES[3], LANES[1])].map(|(start, factor)| {
+        let (low, high) = product(hash ^ start, factor);
+        let (low, high) = product(low ^ start, high ^ factor);
+        low ^ high.rotate_left(23)
+    })
 }
 
 impl ContentKeys {
     /// The names under which cells are hashed: those of inputs (`age`, `colour=red`) and of targets.
     pub fn new(inputs: impl IntoIterator<Item = impl AsRef<str>>, targets: &[String]) -> Self {
-        let inputs = inputs.into_iter().map(|name| column_key(name.as_ref())).collect();
+        let inputs = inputs.into_iter().map(|name| column_keys(name.as_ref())).collect();
         Self { inputs, targets: targets.to_vec() }
     }
 }
@@ -71,38 +62,49 @@ impl Content {
     /// Adds rows; there is a key for each of their inputs.
     pub fn add(&mut self, keys: &ContentKeys, rows: &TaskRows<'_>) {
         let target = |k: usize| keys.targets.get(k).map_or("", String::as_str);
-        let targets: Vec<u64> = match &rows.y {
+        let targets: Vec<[u64; 2]> = match &rows.y {
             Targets::Classes { names, .. } => {
-                names.iter().map(|class| column_key(&format!("{}={class}", target(0)))).collect()
+                names.iter().map(|class| column_keys(&format!("{}={class}", target(0)))).collect()
             }
-            Targets::Values(values) => (0..values.width()).map(|k| column_key(target(k))).collect(),
+            Targets::Values(values) => {
+                (0..values.width()).map(|k| column_keys(target(k))).collect()
+            }
         };
-        let weight = column_key("sample weight");
+        let weight = column_keys("sample weight");
         let mut copy = Vec::new();
-        for i in 0..rows.x.len() {
-            let x = if let Some(x) = rows.x.as_f64(i, i + 1) {
-                x
-            } else {
+        for from in (0..rows.x.len()).step_by(BLOCK) {
+            let to = (from + BLOCK).min(rows.x.len());
+            let x = rows.x.as_f64(from, to).unwrap_or_else(|| {
                 copy.clear();
-                rows.x.slice(i, i + 1).append_to(&mut copy);
+                rows.x.slice(from, to).append_to(&mut copy);
                 &copy
-            };
-            let mut sum = row_hash(x, &keys.inputs);
-            let mut put = |key: u64, value: f64| sum = sum.wrapping_add(cell(value, key));
-            match &rows.y {
-                Targets::Values(values) => {
-                    targets.iter().enumerate().for_each(|(k, key)| put(*key, values.get(i, k)));
+            });
+            row_sums(x, rows.x.width(), &keys.inputs, |i, mut sums| {
+                let i = from + i;
+                let mut put = |keys: [u64; 2], value: f64| {
+                    let cell = cell_sums(value, keys);
+                    sums = [sums[0].wrapping_add(cell[0]), sums[1].wrapping_add(cell[1])];
+                };
+                match &rows.y {
+                    Targets::Values(values) => {
+                        targets.iter().enumerate().for_each(|(k, key)| put(*key, values.get(i, k)));
+                    }
+                    Targets::Classes { codes, .. } => put(targets[codes[i] as usize], 1.0),
                 }
-                Targets::Classes { codes, .. } => put(targets[codes[i] as usize], 1.0),
-            }
-            if let Some(weights) = rows.weights {
-                put(weight, weights[i]);
-            }
-            let (low, high) = (sum as u64, (sum >> 64) as u64);
-            for (lane, constant) in self.0.iter_mut().zip(LANES) {
-                let (low, high) = product(low ^ constant, high ^ constant.rotate_left(29));
-                *lane = lane.wrapping_add(low ^ high.rotate_left(31));
-            }
+                if let Some(weights) = rows.weights {
+                    put(weight, weights[i]);
+                }
+                self.add_row(sums);
+            });
+        }
+    }
+
+    /// Adds a row with these sums over its cells, mixed.
+    #[inline]
+    fn add_row(&mut self, sums: [u64; 2]) {
+        for (lane, constant) in self.0.iter_mut().zip(LANES) {
+            let (low, high) = product(sums[0] ^ constant, sums[1] ^ constant.rotate_left(29));
+            *lane = lane.wrapping_add(low ^ high.rotate_left(31));
         }
     }
 
