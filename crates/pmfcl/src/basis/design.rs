@@ -204,6 +204,11 @@ impl Design {
         Ok(Self { map, ..self.clone() })
     }
 
+    /// Whether a design row is the row of inputs, after the intercept.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.map.is_identity() && self.clip.is_none() && self.means.is_empty()
+    }
+
     /// Writes the design rows of `x[from..]` into `out`, `stride` apart.
     pub(crate) fn write(
         &self,

@@ -53,10 +53,27 @@ pub(crate) trait Source: Sync {
     /// Writes the rows `from .. from + out.len() / (m + p)`.
     fn fill(&self, from: usize, out: &mut [f64]);
 
+    /// All rows as they lie in memory, where nothing is done to them but a shift.
+    fn plain(&self) -> Option<Plain<'_>> {
+        None
+    }
+
     /// The first features of all rows from `from` on that are zero, as far as that is known.
     fn zeros(&self, _from: usize) -> usize {
         0
     }
+}
+
+/// Rows of a [`Source`] that lie in memory.
+#[derive(Clone, Copy)]
+pub(crate) struct Plain<'a> {
+    /// Whether the first feature is 1 everywhere, and in no row.
+    pub(crate) intercept: bool,
+    /// The other features, row-major, and the targets.
+    pub(crate) x: &'a [f64],
+    pub(crate) y: &'a [f64],
+    /// Subtracted from every row of features and targets; empty for nothing.
+    pub(crate) shift: &'a [f64],
 }
 
 /// `R` and `Z` of the QR decomposition of `[X | Y]`, and what `X` leaves of `Y`.

@@ -15,7 +15,10 @@
 
 use std::ops::Range;
 
-use super::{Source, parallel};
+use pulp::{Simd, WithSimd};
+
+use super::instructions::dispatch;
+use super::{Plain, Source, parallel};
 
 /// Columns in a panel.
 pub(super) const WIDE: usize = 8;
@@ -91,11 +94,16 @@ impl Strip {
         let width = self.m + self.p;
         let chunk = self.filled.len() / width;
         let (from, rows) = (rows.start, rows.len());
+        let plain = source.plain();
         let mut done = 0;
         while done < rows {
             let take = chunk.min(rows - done);
-            source.fill(from + done, &mut self.filled[..take * width]);
-            self.pack(done, take);
+            if let Some(plain) = plain {
+                self.pack_plain(plain, from + done, done, take);
+            } else {
+                source.fill(from + done, &mut self.filled[..take * width]);
+                self.pack(done, take);
+            }
             done += take;
         }
         self.rows = rows;
@@ -129,6 +137,22 @@ impl Strip {
             }
         };
         features.chain(targets).zip(panels).for_each(pack);
+    }
+
+    /// As [`Strip::pack`], from where the rows lie: row `from` on becomes row `done` on.
+    fn pack_plain(&mut self, plain: Plain<'_>, from: usize, done: usize, take: usize) {
+        let (m, p, depth) = (self.m, self.p, self.depth);
+        let lead = usize::from(plain.intercept);
+        let features = m.div_ceil(WIDE) * self.stride();
+        let (features, targets) = self.packed.cells_mut().split_at_mut(features);
+        let shift = |from: usize| plain.shift.get(from..).unwrap_or_default();
+        for (rows, width, lead, shift, panels) in
+            [(plain.x, m - lead, lead, shift(0), features), (plain.y, p, 0, shift(m), targets)]
+        {
+            let rows = &rows[from * width..(from + take) * width];
+            let panels = pulp::as_arrays_mut::<WIDE, f64>(panels).0;
+            dispatch(Pack { rows, width, lead, shift, panels, depth, done, take });
+        }
     }
 
     /// Whether there are no rows.
@@ -165,6 +189,68 @@ impl Strip {
     /// All panels, `stride` apart.
     pub(super) fn cells_mut(&mut self) -> &mut [f64] {
         self.packed.cells_mut()
+    }
+}
+
+/// Lays rows that are in memory out in panels, less a shift.
+struct Pack<'a> {
+    rows: &'a [f64],
+    width: usize,
+    /// Columns before those of the rows, which are 1.
+    lead: usize,
+    shift: &'a [f64],
+    panels: &'a mut [[f64; WIDE]],
+    /// Rows of a panel, and those to write.
+    depth: usize,
+    done: usize,
+    take: usize,
+}
+
+/// Panels that are written at once, so that rows are read from one end to the other.
+const SIDE: usize = 8;
+
+impl WithSimd for Pack<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let Self { rows, width, lead, shift, panels, depth, done, take } = self;
+        let (first, last) = (lead.div_ceil(WIDE), (lead + width) / WIDE);
+        let less = |q: usize| -> [f64; WIDE] {
+            std::array::from_fn(|j| shift.get(WIDE * q + j).copied().unwrap_or(0.0))
+        };
+        for group in (first..last).step_by(SIDE) {
+            let count = SIDE.min(last - group);
+            let less: [[f64; WIDE]; SIDE] = std::array::from_fn(|q| less(group + q));
+            let panels = &mut panels[group * depth..(group + count) * depth];
+            for i in 0..take {
+                let row = &rows[i * width + group * WIDE - lead..][..count * WIDE];
+                for (q, cells) in pulp::as_arrays::<WIDE, f64>(row).0.iter().enumerate() {
+                    let out = S::as_mut_simd_f64s(&mut panels[q * depth + done + i]).0;
+                    let (cells, less) = (S::as_simd_f64s(cells).0, S::as_simd_f64s(&less[q]).0);
+                    for v in 0..WIDE / S::F64_LANES {
+                        out[v] = simd.sub_f64s(cells[v], less[v]);
+                    }
+                }
+            }
+        }
+        // Panels that are not full: the other columns are zero since `new`.
+        for q in (0..first).chain(last.max(first)..(lead + width).div_ceil(WIDE)) {
+            let less = less(q);
+            let ones = lead.saturating_sub(WIDE * q);
+            let from = WIDE * q + ones - lead;
+            let count = (width - from).min(WIDE - ones);
+            for i in 0..take {
+                let out = &mut panels[q * depth + done + i];
+                for j in 0..ones {
+                    out[j] = 1.0 - less[j];
+                }
+                let row = &rows[i * width + from..][..count];
+                for (j, value) in row.iter().enumerate() {
+                    out[ones + j] = value - less[ones + j];
+                }
+            }
+        }
     }
 }
 

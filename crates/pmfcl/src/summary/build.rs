@@ -727,6 +727,14 @@ impl Source for Leaf<'_> {
         self.x.len()
     }
 
+    fn plain(&self) -> Option<kernel::Plain<'_>> {
+        if !self.design.is_plain() || self.scale.is_some() {
+            return None;
+        }
+        let (x, y) = (self.x.as_f64(0, self.x.len())?, self.y.as_f64(0, self.y.len())?);
+        Some(kernel::Plain { intercept: self.design.intercept(), x, y, shift: &self.shift })
+    }
+
     fn fill(&self, from: usize, out: &mut [f64]) {
         let w = self.design.width() + self.y.width();
         let scale = self.scale.as_ref().map(|s| &s[from..]);
