@@ -36,6 +36,9 @@ pub struct PairFront {
     /// Both stacked; turns the diagonal coordinates into parameters on demand.
     stacked: Summary,
     v: Mat<f64>,
+    /// The parameters of each direction, where finding the shortest ones takes a decomposition: parameters are linear in the
+    /// coordinates.
+    shortest: Option<Mat<f64>>,
     targets: usize,
     intercept: bool,
     /// The two losses without the penalty, where there is one.
@@ -93,7 +96,13 @@ impl PairFront {
         let targets = a.targets();
         let (first, last) = (0..a.rank().min(r), r.saturating_sub(b.rank())..r);
         let (a, b) = (side(&qa, a, first), side(&qb, b, last));
-        Ok(Self { a, b, stacked, v, targets, intercept, unpenalized: None })
+        let shortest = if r < stacked.width() {
+            let theta = solve(&stacked.with_targets(&v), intercept, Penalty::NONE, None)?.theta;
+            Some(Mat::from_fn(stacked.width(), r, |j, i| theta.column(i)[j]))
+        } else {
+            None
+        };
+        Ok(Self { a, b, stacked, v, shortest, targets, intercept, unpenalized: None })
     }
 
     /// The front of models that pay a penalty, as a learner with a ridge does.
@@ -183,6 +192,14 @@ impl PairFront {
     pub fn theta(&self, weight: f64) -> Result<Theta> {
         check(weight)?;
         let v = Mat::from_fn(self.v.ncols(), self.targets, |i, k| self.coordinate(weight, i, k));
+        if let Some(shortest) = &self.shortest {
+            let product = shortest * v;
+            let mut theta = Theta::zeros(product.nrows(), self.targets);
+            for k in 0..self.targets {
+                theta.column_mut(k).iter_mut().enumerate().for_each(|(j, t)| *t = product[(j, k)]);
+            }
+            return Ok(theta);
+        }
         let u = &self.v * v;
         let rows = self.stacked.with_targets(&u);
         Ok(solve(&rows, self.intercept, Penalty::NONE, None)?.theta)

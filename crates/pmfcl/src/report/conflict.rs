@@ -22,7 +22,7 @@ use crate::report::distributions::fisher_survival;
 use crate::report::inference::Covariance;
 use crate::report::{MissingReason, SampleWeights};
 use crate::settings::Preference;
-use crate::solve::{Penalty, solve};
+use crate::solve::{Penalty, any_minimizer, solve};
 use crate::summary::{Accumulator, Summary, pool};
 
 /// Outcome of an F-test that several sets of rows share one parameter; one for each target.
@@ -75,18 +75,33 @@ fn compare(
         });
     }
     let pooled = pool(first.width(), first.targets(), tasks.iter().map(|s| (*s, 1.0)))?;
+    let mut rounding = vec![0.0; first.targets()];
+    for task in tasks {
+        for (sum, level) in rounding.iter_mut().zip(rounding_of(task, accumulator)?) {
+            *sum += level;
+        }
+    }
+    Ok(test(tasks, &pooled, &rounding, missing, rows))
+}
+
+/// The residuals of a task, one for each target, up to which they are rounding.
+fn rounding_of(task: &Summary, accumulator: Accumulator) -> Result<Vec<f64>> {
+    Ok(task.rounding(&solve(task, false, Penalty::NONE, None)?.theta, accumulator))
+}
+
+/// Chow's test of tasks against all of them together, where residuals up to `rounding` are nothing.
+fn test(
+    tasks: &[&Summary],
+    pooled: &Summary,
+    rounding: &[f64],
+    missing: Option<MissingReason>,
+    rows: f64,
+) -> Vec<ChowTest> {
     let ranks: usize = tasks.iter().map(|s| s.rank()).sum();
     let samples = pooled.n();
     let above = (ranks - pooled.rank()) as f64;
     let below = rows - ranks as f64;
-    let mut rounding = vec![0.0; first.targets()];
-    for task in tasks {
-        let own = solve(task, false, Penalty::NONE, None)?.theta;
-        for (sum, level) in rounding.iter_mut().zip(task.rounding(&own, accumulator)) {
-            *sum += level;
-        }
-    }
-    Ok((0..first.targets())
+    (0..pooled.targets())
         .map(|k| {
             let own: f64 = tasks.iter().map(|s| s.residual()[k]).sum();
             let extra = (pooled.residual()[k] - own).max(0.0);
@@ -110,7 +125,7 @@ fn compare(
                 forgetting: extra / (2.0 * samples),
             }
         })
-        .collect())
+        .collect()
 }
 
 /// The smallest p-value over targets, corrected for their number (Bonferroni), or why there is none.
@@ -142,7 +157,7 @@ pub struct ConflictMatrix {
 
 /// The pairwise conflicts of a learner's tasks.
 ///
-/// Cost: one merge a pair, `O(T² m³)`.
+/// Cost: one merge for each pair, `O(T² m³)`.
 ///
 /// # Errors
 /// Without per-task summaries.
@@ -171,18 +186,23 @@ pub fn matrix_with_weights(learner: &Learner, weights: SampleWeights) -> Result<
         Some(rows) if precise => rows as f64,
         _ => tasks[t].n(),
     };
+    let accumulator = learner.settings().accumulator;
+    let roundings: Vec<Vec<f64>> =
+        tasks.iter().map(|task| rounding_of(task, accumulator)).collect::<Result<_>>()?;
     for i in 0..count {
         for j in i + 1..count {
             let both = tasks[i].merge(&tasks[j])?;
-            let model = solve(&both, learner.settings().intercept, Penalty::NONE, None)?;
-            forgetting[i][j] = tasks[i].forgetting(&model.theta)?;
-            forgetting[j][i] = tasks[j].forgetting(&model.theta)?;
+            // What both leave open neither sees: any of their minimizers costs each of them the same.
+            let theta = any_minimizer(&both)?;
+            forgetting[i][j] = tasks[i].forgetting(&theta)?;
+            forgetting[j][i] = tasks[j].forgetting(&theta)?;
             let pair = [&*tasks[i], &*tasks[j]];
             let reason = general.or_else(|| {
                 if precise { None } else { MissingReason::of_weights(pair.into_iter()) }
             });
-            let accumulator = learner.settings().accumulator;
-            let p = smallest_p(&compare(&pair, accumulator, reason, rows(i) + rows(j))?);
+            let rounding: Vec<f64> =
+                roundings[i].iter().zip(&roundings[j]).map(|(a, b)| a + b).collect();
+            let p = smallest_p(&test(&pair, &both, &rounding, reason, rows(i) + rows(j)));
             (p_value[i][j], missing[i][j]) = (p.ok(), p.err());
             (p_value[j][i], missing[j][i]) = (p.ok(), p.err());
         }

@@ -187,7 +187,7 @@ pub fn solve(
     } else {
         Outcome::MinimumNorm
     };
-    checked(Solution { theta, rank, outcome, penalty })
+    Ok(Solution { theta: checked(theta)?, rank, outcome, penalty })
 }
 
 /// The minimizer with one ridge for all targets.
@@ -263,10 +263,10 @@ fn start(j: usize, intercept: bool, origin: Option<&[f64]>) -> f64 {
     if j < first { 0.0 } else { origin.map_or(0.0, |o| o[j - first]) }
 }
 
-/// A model whose parameters are numbers.
-fn checked(model: Solution) -> Result<Solution> {
-    match model.theta.cells().iter().find(|v| !v.is_finite()) {
-        None => Ok(model),
+/// Parameters that are numbers.
+fn checked(theta: Theta) -> Result<Theta> {
+    match theta.cells().iter().find(|v| !v.is_finite()) {
+        None => Ok(theta),
         Some(value) => Err(Error::Range {
             what: "a coefficient",
             value: *value,
@@ -314,6 +314,16 @@ fn penalty_rows(
         p,
         rows.map(|j| (j, roots[j], roots[j] * origin.map_or(0.0, |o| o[j - first]))),
     )
+}
+
+/// A minimizer of `‖Rθ − Z‖²`: of columns that depend on others, the later ones have no part in it. Where only losses of the same
+/// rows are asked for it is as good as the shortest one, and costs `m²`.
+pub(crate) fn any_minimizer(s: &Summary) -> Result<Theta> {
+    let mut theta = Theta::zeros(s.width(), s.targets());
+    for k in 0..s.targets() {
+        back_substitute(s, theta.column_mut(k), k, 0);
+    }
+    checked(theta)
 }
 
 /// The minimizer of `‖Rθ − Z‖²` whose coefficients are nearest to the origin, intercept free.

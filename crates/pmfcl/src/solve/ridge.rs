@@ -303,7 +303,8 @@ impl Spectrum {
             }
         }
         let theta = with_intercept(&w, pooled, self.intercept);
-        super::checked(Solution { theta, rank: pooled.rank(), outcome: Outcome::Unique, penalty })
+        let theta = super::checked(theta)?;
+        Ok(Solution { theta, rank: pooled.rank(), outcome: Outcome::Unique, penalty })
     }
 }
 

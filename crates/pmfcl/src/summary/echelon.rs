@@ -117,16 +117,18 @@ impl Summary {
         Self { n, m, p, pivots, packed, starts, c, target_sum }.compacted()
     }
 
-    /// The same `R` with other values of `Z`, `r × p`.
+    /// The same `R` with other `Z`, a row for each of its rows, and nothing outside their span.
     pub(crate) fn with_targets(&self, z: &faer::Mat<f64>) -> Self {
-        let mut other = self.clone();
+        let p = z.ncols();
+        let mut packed = Vec::with_capacity(self.packed.len() + self.rank() * p);
+        let mut starts = Vec::with_capacity(self.rank());
         for i in 0..self.rank() {
-            let from = self.starts[i] + self.row(i).1.len();
-            for k in 0..self.p {
-                other.packed[from + k] = z[(i, k)];
-            }
+            starts.push(packed.len());
+            packed.extend_from_slice(self.row(i).1);
+            packed.extend((0..p).map(|k| z[(i, k)]));
         }
-        other
+        let (c, target_sum) = (vec![0.0; p], vec![0.0; p]);
+        Self { p, packed, starts, c, target_sum, pivots: self.pivots.clone(), ..*self }
     }
 
     /// Unpacks into a dense trapezoid.
