@@ -25,7 +25,7 @@ pub(crate) fn cell_sums(value: f64, keys: [u64; 2]) -> [u64; 2] {
     const HALF: u64 = 0xffff_ffff;
     let bits = value.to_bits();
     let (low, high) = (bits & HALF, bits >> 32);
-    let product = |key: u64| ((low + key) & HALF) * ((high + (key >> 32)) & HALF);
+    let product = |key: u64| ((low + (key & HALF)) & HALF) * ((high + (key >> 32)) & HALF);
     if bits << 1 == 0 { [0; 2] } else { keys.map(product) }
 }
 

@@ -426,3 +426,89 @@ fn sums_that_overflow_have_no_triangle_and_rows_that_vanish_still_have_one() {
         assert!(factor_all(&least).cells.iter().all(|c| !c.is_nan()));
     });
 }
+
+/// Rows in memory, with an intercept and less a shift, as a source that hands them over as they lie.
+struct Lying {
+    intercept: bool,
+    x: Vec<f64>,
+    y: Vec<f64>,
+    shift: Vec<f64>,
+    /// The same rows, laid out.
+    laid: Made,
+    hands_over: bool,
+}
+
+impl Source for Lying {
+    fn rows(&self) -> usize {
+        self.laid.n()
+    }
+
+    fn plain(&self) -> Option<Plain<'_>> {
+        let Self { intercept, x, y, shift, .. } = self;
+        self.hands_over.then_some(Plain { intercept: *intercept, x, y, shift })
+    }
+
+    fn fill(&self, from: usize, out: &mut [f64]) {
+        self.laid.fill(from, out);
+    }
+}
+
+#[test]
+fn rows_packed_from_where_they_lie_give_the_same_bits() {
+    let widths = [0, 1, 6, 7, 8, 9, 15, 16, 17, 63, 70, 130, 200];
+    for (features, p, n) in widths.into_iter().flat_map(|m| [(m, 1, 400), (m, 9, 171), (m, 2, 3)]) {
+        for (intercept, shifted) in [(false, false), (true, false), (true, true)] {
+            let m = features + usize::from(intercept);
+            if m == 0 {
+                continue;
+            }
+            let rows = well_conditioned(n, features, p);
+            let first = rows.cells[..features + p].iter();
+            let none = std::iter::repeat_n(0.0, usize::from(intercept));
+            let shift: Vec<f64> =
+                if shifted { none.chain(first.copied()).collect() } else { Vec::new() };
+            let (mut x, mut y, mut laid) = (Vec::new(), Vec::new(), Vec::new());
+            for row in rows.cells.chunks_exact(features + p) {
+                x.extend_from_slice(&row[..features]);
+                y.extend_from_slice(&row[features..]);
+                let start = laid.len();
+                laid.extend(
+                    std::iter::repeat_n(1.0, usize::from(intercept)).chain(row.iter().copied()),
+                );
+                laid[start..].iter_mut().zip(&shift).for_each(|(cell, less)| *cell -= less);
+            }
+            let laid = Made { cells: laid, m, p };
+            let mut lying = Lying { intercept, x, y, shift, laid, hands_over: true };
+            each_set(|set| {
+                let sums = |source: &Lying| {
+                    let mut sums = Gram::new(m, p);
+                    sums.add(source, 2..n);
+                    (sums, factor(m, p, source, 0..n))
+                };
+                lying.hands_over = true;
+                let there = sums(&lying);
+                lying.hands_over = false;
+                assert!(there == sums(&lying), "{set}: {n} × {m} and {p} targets, {shifted}");
+            });
+        }
+    }
+}
+
+#[test]
+fn sums_that_tell_rows_apart_are_the_same_with_every_instruction_set() {
+    let rows = well_conditioned(37, 21, 0);
+    let keys: CellKeys = (0..21).map(|j| [0x9e37_79b9_u64.wrapping_mul(j + 1) << 7, !j]).collect();
+    let mut found: Vec<Vec<[u64; 2]>> = Vec::new();
+    each_set(|_| {
+        let mut sums = Vec::new();
+        row_sums(&rows.cells, 21, &keys, |i, sum| {
+            assert_eq!(i, sums.len());
+            sums.push(sum);
+        });
+        found.push(sums);
+    });
+    assert!(found.iter().all(|sums| *sums == found[0] && sums.len() == 37));
+    // Zero of either sign is nothing.
+    assert_eq!([cell_sums(0.0, [7, 9]), cell_sums(-0.0, [7, 9])], [[0; 2]; 2]);
+    assert_ne!(cell_sums(1.0, [7, 9]), cell_sums(2.0, [7, 9]));
+}
