@@ -93,25 +93,29 @@ pub(crate) fn document(columns: &[ColumnRole]) -> Value {
     json!({ "columns": columns.iter().map(one).collect::<Vec<_>>() })
 }
 
-/// Notes what the columns of a new model were taken for: each of the first ones, and how many more there are of each kind.
+/// Notes what the columns of a new model were taken for: each of the first ones and every target, and how many more there are of each
+/// kind.
 pub(crate) fn note_columns(file: &str, columns: &[ColumnRole]) {
     note(&format!(
         "columns of {file}, by its first rows (correct with --schema, see `pmfcl schema`):"
     ));
-    let shown = &columns[..columns.len().min(SHOWN)];
-    lines(shown).iter().for_each(|line| note(&format!("  {line}")));
-    let rest = columns.iter().skip(SHOWN);
-    let mut counts: Vec<(&'static str, usize)> = Vec::new();
-    for column in rest {
+    let (shown, rest): (Vec<_>, Vec<_>) = columns
+        .iter()
+        .enumerate()
+        .partition(|(i, column)| *i < SHOWN || matches!(column.role, Role::Target));
+    let shown: Vec<ColumnRole> = shown.into_iter().map(|(_, column)| column.clone()).collect();
+    lines(&shown).iter().for_each(|line| note(&format!("  {line}")));
+    let mut counts: Vec<([&'static str; 2], usize)> = Vec::new();
+    for (_, column) in rest {
         let kind = match column.role {
-            Role::Number => "numbers",
-            Role::Boolean => "booleans",
-            Role::Category => "categories",
-            Role::Date(_) => "dates",
-            Role::Block => "blocks",
-            Role::Target => "targets",
-            Role::Task => "task columns",
-            Role::Ignore => "ignored",
+            Role::Number => ["number", "numbers"],
+            Role::Boolean => ["boolean", "booleans"],
+            Role::Category => ["category", "categories"],
+            Role::Date(_) => ["date", "dates"],
+            Role::Block => ["block", "blocks"],
+            Role::Target => ["target", "targets"],
+            Role::Task => ["task column", "task columns"],
+            Role::Ignore => ["ignored", "ignored"],
         };
         match counts.iter_mut().find(|(known, _)| *known == kind) {
             Some((_, count)) => *count += 1,
@@ -120,7 +124,7 @@ pub(crate) fn note_columns(file: &str, columns: &[ColumnRole]) {
     }
     if !counts.is_empty() {
         let counts: Vec<String> =
-            counts.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
+            counts.iter().map(|(kind, n)| format!("{n} {}", kind[usize::from(*n > 1)])).collect();
         note(&format!("  … and {} more", counts.join(", ")));
     }
     columns
