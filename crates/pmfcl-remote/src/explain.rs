@@ -78,7 +78,7 @@ impl Service {
             ),
             _ if self != Self::Web && asks_for_credentials(&text) => (
                 ErrorKind::PermissionDenied,
-                format!("no valid credential was found; {credentials} ({text})"),
+                format!("no credential was found that the server accepts; {credentials} ({text})"),
             ),
             _ => match transport(error) {
                 Some(HttpErrorKind::Connect | HttpErrorKind::Timeout) => (
@@ -99,11 +99,14 @@ impl Service {
 /// Whether an error is about finding or using a credential. S3 answers an expired token with 400, and without
 /// words where only the size was asked for; machines in a cloud ask a fixed address for their credential.
 fn asks_for_credentials(text: &str) -> bool {
-    const SIGNS: [&str; 9] = [
+    const SIGNS: [&str; 12] = [
         "400 Bad Request",
+        "Account must be specified",
         "ExpiredToken",
         "InvalidToken",
         "169.254.169.254",
+        "/latest/api/token",
+        "/latest/meta-data",
         "metadata.google.internal",
         "credential",
         "Credential",

@@ -72,7 +72,7 @@ impl Reading {
         let thousands = match &self.thousands {
             None => None,
             Some(text) => match text.chars().collect::<Vec<_>>()[..] {
-                [mark] if !mark.is_alphanumeric() && mark != decimal.into() => Some(mark),
+                [mark] if !mark.is_alphanumeric() && mark != char::from(decimal) => Some(mark),
                 _ => bail!("--thousands takes one mark that is not the decimal mark, not '{text}'"),
             },
         };

@@ -9,7 +9,7 @@ use crate::program::{Place, Run, Table};
 use crate::refusals::{made, table, with};
 
 /// What the help says of data files where the feature `remote` is built.
-const ADDRESSES: &str = "
+const ADDRESSES: &str = ".
 
           Addresses are files too: s3://bucket/file.parquet, gs://…, az://…, https://…";
 

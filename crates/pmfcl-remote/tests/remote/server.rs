@@ -196,7 +196,8 @@ fn read(reader: &mut BufReader<&TcpStream>) -> std::io::Result<Option<Request>> 
         return Ok(None);
     }
     let mut words = line.split_whitespace();
-    let (method, path) = (words.next().unwrap_or("").into(), words.next().unwrap_or("").into());
+    let method = words.next().unwrap_or("").into();
+    let path = decoded(words.next().unwrap_or(""));
     let mut headers = BTreeMap::new();
     loop {
         let mut line = String::new();
@@ -205,4 +206,16 @@ fn read(reader: &mut BufReader<&TcpStream>) -> std::io::Result<Option<Request>> 
         headers.insert(name.to_ascii_lowercase(), value.trim().to_owned());
     }
     Ok(Some(Request { index: 0, method, path, headers }))
+}
+
+/// A path without its `%2E`.
+fn decoded(path: &str) -> String {
+    let mut parts = path.split('%');
+    let mut out = parts.next().unwrap_or("").to_owned();
+    for part in parts {
+        let (code, rest) = part.split_at(2);
+        out.push(u8::from_str_radix(code, 16).unwrap().into());
+        out.push_str(rest);
+    }
+    out
 }
