@@ -76,7 +76,7 @@ pub(crate) struct Table {
     #[cfg_attr(
         feature = "remote",
         doc = "",
-        doc = " Addresses are files too: s3://bucket/file.parquet, gs://…, az://…, https://…"
+        doc = " Addresses are files too: s3://…, gs://…, az://…, https://…"
     )]
     pub(crate) data: Vec<String>,
     /// Column to predict; several with commas.

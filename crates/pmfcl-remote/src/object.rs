@@ -38,7 +38,7 @@ impl Object {
         Ok(Self { runtime, store, path, service, meta })
     }
 
-    /// The ETag, if the server compares it byte for byte: a weak one never matches by the rules of HTTP.
+    /// The `ETag`, if the server compares it byte for byte: a weak one never matches by the rules of HTTP.
     fn strong_tag(&self) -> Option<String> {
         self.meta.e_tag.clone().filter(|tag| !tag.starts_with("W/"))
     }

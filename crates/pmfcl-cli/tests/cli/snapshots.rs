@@ -11,7 +11,7 @@ use crate::refusals::{made, table, with};
 /// What the help says of data files where the feature `remote` is built.
 const ADDRESSES: &str = ".
 
-          Addresses are files too: s3://bucket/file.parquet, gs://…, az://…, https://…";
+          Addresses are files too: s3://…, gs://…, az://…, https://…";
 
 /// The help of a command.
 fn help(command: &str) -> String {

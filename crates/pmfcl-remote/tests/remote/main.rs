@@ -234,6 +234,7 @@ fn a_server_that_never_answers_is_given_up() {
 
 #[test]
 fn a_file_that_is_replaced_while_it_is_read_is_refused() {
+    type Change = fn(&[u8], bool, &Request) -> Reply;
     let old = parquet(&table(20, 60_000), 20_000);
     let new = {
         let mut new = old.clone();
@@ -241,14 +242,14 @@ fn a_file_that_is_replaced_while_it_is_read_is_refused() {
         new
     };
     // After the size, the start and the end.
-    let server = |reply: fn(&[u8], bool, &Request) -> Reply| {
+    let server = |reply: Change| {
         let (old, new) = (old.clone(), new.clone());
         Server::new(move |request| {
             let replaced = request.index >= 3;
             reply(if replaced { &new } else { &old }, replaced, request)
         })
     };
-    let cases: [(&str, fn(&[u8], bool, &Request) -> Reply); 4] = [
+    let cases: [(&str, Change); 4] = [
         ("If-Match is honoured", |bytes, replaced, request| {
             honest(bytes, if replaced { "\"v2\"" } else { "\"v1\"" }, request)
         }),
@@ -330,25 +331,20 @@ fn servers_that_lie_are_found_out() {
             Some(_) => reply.with("Content-Range", "bytes a-b/*"),
             None => reply,
         }),
-        ("a smaller size at first", |reply, request, len| match request.is_head() {
-            true => reply.with("Content-Length", len - 10),
-            false => reply,
+        ("a smaller size at first", |reply, request, len| {
+            if request.is_head() { reply.with("Content-Length", len - 10) } else { reply }
         }),
-        ("a larger size at first", |reply, request, len| match request.is_head() {
-            true => reply.with("Content-Length", len + 10),
-            false => reply,
+        ("a larger size at first", |reply, request, len| {
+            if request.is_head() { reply.with("Content-Length", len + 10) } else { reply }
         }),
-        ("an enormous size at first", |reply, request, _| match request.is_head() {
-            true => reply.with("Content-Length", u64::MAX - 1),
-            false => reply,
+        ("an enormous size at first", |reply, request, _| {
+            if request.is_head() { reply.with("Content-Length", u64::MAX - 1) } else { reply }
         }),
-        ("no size at first", |reply, request, _| match request.is_head() {
-            true => reply.without("Content-Length"),
-            false => reply,
+        ("no size at first", |reply, request, _| {
+            if request.is_head() { reply.without("Content-Length") } else { reply }
         }),
-        ("no number as size", |reply, request, _| match request.is_head() {
-            true => reply.with("Content-Length", "many"),
-            false => reply,
+        ("no number as size", |reply, request, _| {
+            if request.is_head() { reply.with("Content-Length", "many") } else { reply }
         }),
         ("a body that ends early", |reply, request, _| Reply {
             cut: !request.is_head(),

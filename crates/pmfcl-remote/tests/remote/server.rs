@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "every test file uses its own part")]
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::ops::Range;
@@ -51,7 +52,7 @@ impl Reply {
         Self { status, headers, body: Vec::new(), cut: false, silent: false }
     }
 
-    pub(crate) fn with(mut self, name: &'static str, value: impl ToString) -> Self {
+    pub(crate) fn with(mut self, name: &'static str, value: impl fmt::Display) -> Self {
         self.headers.insert(name, value.to_string());
         self
     }
