@@ -181,10 +181,12 @@ impl Summarize {
                 if path.as_os_str() == "-" {
                     return Ok(None);
                 }
-                if let (Some(address), Some(remote)) = (remote_address(path), &files.options.remote)
-                {
-                    // Its version stands for its bytes, which are not read twice.
-                    let file = remote.open(address).with_context(|| address.to_owned())?;
+                if let Some(address) = remote_address(path) {
+                    // Its version stands for its bytes, which are not read twice. A file that does not open is reported
+                    // when it is read.
+                    let remote = files.options.remote.as_ref();
+                    let file = remote.and_then(|remote| remote.open(address).ok());
+                    let Some(file) = file else { return Ok(None) };
                     let Some(version) = file.version() else { return Ok(None) };
                     hash.update(format!("{address:?} {} {version:?}", file.size()));
                     continue;

@@ -21,12 +21,14 @@ fn command(place: &Place, words: &str, variables: &[(&str, &str)]) -> Run {
 fn without_the_feature_addresses_are_refused_with_what_to_do() {
     let place = Place::new();
     for address in ["s3://bucket/a.parquet", "https://host/a.csv?key=secret", "az://box/a-*.csv"] {
-        let run = command(&place, &format!("learn m.pmf {address} --target y"), &[]);
-        assert_eq!(run.code, Some(1));
-        assert_eq!(run.stderr.lines().count(), 1, "{}", run.stderr);
-        assert!(run.stderr.contains("--features remote"), "{}", run.stderr);
-        assert!(!run.stderr.contains("secret"), "{}", run.stderr);
-        assert!(!place.path("m.pmf").exists());
+        for words in ["learn m.pmf", "summarize -o m.pms", "schema"] {
+            let run = command(&place, &format!("{words} {address} --target y"), &[]);
+            assert_eq!(run.code, Some(1));
+            assert_eq!(run.stderr.lines().count(), 1, "{}", run.stderr);
+            assert!(run.stderr.contains("--features remote"), "{}", run.stderr);
+            assert!(!run.stderr.contains("secret"), "{}", run.stderr);
+            assert!(!place.path("m.pmf").exists() && !place.path("m.pms").exists());
+        }
     }
 }
 
@@ -141,6 +143,22 @@ mod stores {
             ok("learn shards.pmf --summaries part.pms");
             std::fs::remove_file(place.path("shards.pmf")).unwrap();
             std::fs::remove_file(place.path("part.pms")).unwrap();
+        }
+    }
+
+    #[test]
+    fn secrets_in_an_address_are_not_printed() {
+        let place = Place::new();
+        for words in ["learn m.pmf", "summarize -o m.pms", "schema"] {
+            let words = format!("{words} https://me:secret@host/t.csv?key=secret --target y");
+            let run = command(&place, &words, &[]);
+            assert_eq!(run.code, Some(1));
+            assert!(
+                run.stderr.contains("https://…@host/t.csv: cannot be opened"),
+                "{}",
+                run.stderr
+            );
+            assert!(!run.stderr.contains("secret"), "{}", run.stderr);
         }
     }
 
