@@ -12,7 +12,7 @@ BUILD := $(CARGO) build --quiet --workspace --all-features
 # A fixed seed: a gate must not be a lottery. `make search` looks with new ones.
 export PROPTEST_RNG_SEED ?= 1
 
-.PHONY: demo test bench fmt fmt-check lint phrases package rust-test doc-test docs deny dependencies python-lint tools wheel python-test flower-test spark-test onnx-test browser-test search sweep soak fuzz clean advisories lock engines-test
+.PHONY: demo test bench fmt fmt-check lint phrases package rust-test doc-test docs deny dependencies python-lint tools wheel python-test flower-test spark-test onnx-test browser-test search sweep soak fuzz clean advisories lock engines-test stores-test
 
 demo:            ## the main job on bundled real data; pictures in ./pmfcl-demo
 	$(CARGO) run -p pmfcl-cli -- demo
@@ -105,6 +105,13 @@ engines-test: $(VENV)/python
 	then RAY_DEDUP_LOGS=0 RAY_USAGE_STATS_ENABLED=0 timeout 480 $(VENV)/bin/python -m pytest -q -rs tests/engines; \
 	else echo "********  Ray or Dask could not be installed here: tests/engines was NOT run  ********"; fi
 
+# Files in a bucket of moto, a server with the interface of S3; the Rust tests have a small server of their own. Where moto cannot be
+# installed, this says so and nothing is tested.
+stores-test: $(VENV)/python
+	if $(MAKE) --no-print-directory $(VENV)/stores; \
+	then $(BUILD) --bin pmfcl && PMFCL_PROGRAM=target/debug/pmfcl $(VENV)/bin/python -m pytest -q -rs tests/stores; \
+	else echo "********  moto could not be installed here: tests/stores was NOT run  ********"; fi
+
 # Exported models through onnxruntime: the same predictions on every loss and basis.
 onnx-test: $(VENV)/onnx
 	$(BUILD) --example cases
@@ -187,6 +194,9 @@ lock:            ## writes the locks of the lists of Python packages the tests i
 
 $(VENV)/engines: $(VENV)/bin/python tests/engines/requirements.txt
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r tests/engines/requirements.txt && touch $@
+
+$(VENV)/stores: $(VENV)/bin/python tests/stores/requirements.txt
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r tests/stores/requirements.txt && touch $@
 
 # Peers that benchmarks compare with.
 $(VENV)/peers: $(VENV)/bin/python

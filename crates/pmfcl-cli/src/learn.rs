@@ -73,6 +73,11 @@ pub(crate) struct Learn {
 pub(crate) struct Table {
     /// Data files: .csv .tsv (.gz .zst), .parquet, .arrow, .feather, .npy, .npz, …-ubyte, `-` for CSV on
     /// stdin. A quoted pattern is one task made of all files that match.
+    #[cfg_attr(
+        feature = "remote",
+        doc = "",
+        doc = " Addresses are files too: s3://…, gs://…, az://…, https://…"
+    )]
     pub(crate) data: Vec<String>,
     /// Column to predict; several with commas.
     #[arg(long, value_delimiter = ',', value_name = "COL")]

@@ -11,6 +11,7 @@ use pmfcl::TaskSummary;
 use pmfcl::problem::Encoding;
 use pmfcl_file::{Access, FileError, Model, Shard, Store};
 use pmfcl_ingest::{ColumnSelection, Ingest, Learning, check_doubts, describe_columns};
+use pmfcl_read::{Options, remote_address};
 use pmfcl_terminal::{
     Progress, Reading, answer, bytes, detail, ending_in, expand, grouped, note, write,
 };
@@ -164,7 +165,7 @@ impl Summarize {
     fn source(&self, jobs: &[Job]) -> Result<Option<[u8; 32]>> {
         let mut hash = Sha256::new();
         let Self { table, recipe, creation, like, .. } = self;
-        let options = &jobs[0].1.options;
+        let options = Options { remote: None, ..jobs[0].1.options.clone() };
         hash.update(format!("{:?} {recipe} {creation:?} {options:?}", table.without_data()));
         if let Some(like) = like {
             if ENDINGS.iter().any(|ending| like.to_string_lossy().ends_with(ending)) {
@@ -179,6 +180,16 @@ impl Summarize {
             for path in &files.paths {
                 if path.as_os_str() == "-" {
                     return Ok(None);
+                }
+                if let Some(address) = remote_address(path) {
+                    // Its version stands for its bytes, which are not read twice. A file that does not open is reported
+                    // when it is read.
+                    let remote = files.options.remote.as_ref();
+                    let file = remote.and_then(|remote| remote.open(address).ok());
+                    let Some(file) = file else { return Ok(None) };
+                    let Some(version) = file.version() else { return Ok(None) };
+                    hash.update(format!("{address:?} {} {version:?}", file.size()));
+                    continue;
                 }
                 let wrong = || format!("{}: cannot be read", path.display());
                 let mut file = File::open(path).with_context(wrong)?;

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::remote::Remote;
+
 /// A row of a file, and its line where the file has lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
@@ -32,6 +34,15 @@ pub enum ReadError {
         /// The error of the operating system.
         // Not named `source`: the message has it, and a chain of causes would print it twice.
         error: std::io::Error,
+    },
+    /// An address where only files on disk are read.
+    #[error(
+        "{file}: is not on this machine, and this program was built without reading such files; build it with \
+         `cargo build --release -p pmfcl-cli --features remote`, or download the file first"
+    )]
+    NotRemote {
+        /// The address.
+        file: String,
     },
     /// A folder was given.
     #[error("{file}: is a folder; name a file in it")]
@@ -215,6 +226,16 @@ pub enum ReadError {
         /// The stream.
         file: String,
     },
+}
+
+impl ReadError {
+    /// The request that failed, where that is why a file looks damaged.
+    pub(crate) fn or_failed_request(self, remote: Option<&Remote>) -> Self {
+        match (self, remote.and_then(Remote::failure)) {
+            (Self::Damaged { file, .. }, Some(error)) => Self::Io { file, error },
+            (error, _) => error,
+        }
+    }
 }
 
 /// A value as shown in a message.

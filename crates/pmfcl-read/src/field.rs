@@ -1,6 +1,8 @@
 //! What a table offers and what is wanted of it.
 
-use crate::{DateFormat, ReadError};
+use std::sync::Arc;
+
+use crate::{DateFormat, ReadError, RemoteFiles};
 
 /// How a file is to be read.
 #[derive(Clone, Debug)]
@@ -23,6 +25,8 @@ pub struct Options {
     pub dates: Vec<(String, DateFormat)>,
     /// Rows per piece instead of the size that suits the format; for tests.
     pub piece_rows: Option<usize>,
+    /// Opens addresses such as `s3://bucket/file.parquet`; `None` reads files on disk only.
+    pub remote: Option<Arc<dyn RemoteFiles>>,
 }
 
 impl Default for Options {
@@ -37,6 +41,7 @@ impl Default for Options {
             na: Vec::new(),
             dates: Vec::new(),
             piece_rows: None,
+            remote: None,
         }
     }
 }

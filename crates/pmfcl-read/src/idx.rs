@@ -23,7 +23,7 @@ pub(crate) fn open(
     let mut columns = vec![(field, strip)];
     if let Some(path) = path.and_then(labels_beside) {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        if let Opened::Store(store) = open_store(&path, &name)? {
+        if let Opened::Store(store) = open_store(&path, &name, None)? {
             let (field, strip, labels) = column(&name, &store)?;
             if labels != rows {
                 return Err(ReadError::Damaged {

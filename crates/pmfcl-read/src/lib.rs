@@ -10,7 +10,8 @@
 //! NumPy `.npy` and `.npz`, IDX. It lists its [`Field`]s; [`Source::scan`] names the columns wanted
 //! and in which [`Form`]. The [`Scan`] hands out [`Piece`]s in file order; which pieces there are
 //! depends on the file and the [`Options`] alone, never on the threads, so results reduced by
-//! [`Batch::index`] are the same on any machine. Memory in use is that of the pieces in flight.
+//! [`Batch::index`] are the same on any machine. Memory in use is that of the pieces in flight. Files
+//! that lie elsewhere are read by range through [`RemoteFiles`], which others implement.
 //!
 //! ```
 //! use pmfcl_read::{Form, Options, Source, Wanted};
@@ -40,6 +41,7 @@ mod number;
 mod numpy;
 mod parquet;
 mod profile;
+mod remote;
 mod scan;
 mod source;
 mod store;
@@ -49,5 +51,6 @@ pub use date::{DateFormat, moment};
 pub use error::{Place, ReadError};
 pub use field::{Field, Form, Kind, Missing, Options, Wanted};
 pub use profile::Profile;
+pub use remote::{RemoteFile, RemoteFiles, remote_address};
 pub use scan::{Piece, Scan};
 pub use source::{CommaCell, Source};

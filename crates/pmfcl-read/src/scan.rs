@@ -4,6 +4,7 @@ use std::any::Any;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::field::Found;
+use crate::remote::Remote;
 use crate::{Batch, Kind, Options, Place, ReadError};
 
 /// A stretch of rows cut off a file and not yet decoded.
@@ -38,7 +39,10 @@ impl Piece {
 }
 
 /// One pass over a file. Several threads may take pieces from it and decode them at the same time.
-pub struct Scan(pub(crate) Box<dyn Pass>);
+pub struct Scan {
+    pub(crate) pass: Box<dyn Pass>,
+    pub(crate) remote: Option<Remote>,
+}
 
 impl Scan {
     /// Cuts the next piece off: cheap, in file order, `None` at the end.
@@ -46,7 +50,7 @@ impl Scan {
     /// # Errors
     /// When reading fails or the file is broken.
     pub fn next(&self) -> Result<Option<Piece>, ReadError> {
-        self.0.next()
+        self.pass.next().map_err(|error| error.or_failed_request(self.remote.as_ref()))
     }
 
     /// Turns a piece of this scan into columns: the heavy part, for any thread.
@@ -54,7 +58,7 @@ impl Scan {
     /// # Errors
     /// When a value is not what it should be, or missing and refused.
     pub fn decode(&self, piece: Piece) -> Result<Batch, ReadError> {
-        self.0.decode(piece)
+        self.pass.decode(piece).map_err(|error| error.or_failed_request(self.remote.as_ref()))
     }
 }
 

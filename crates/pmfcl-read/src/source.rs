@@ -5,6 +5,7 @@ use std::path::Path;
 
 use crate::error::cut;
 use crate::number::CommaCount;
+use crate::remote::{self, Remote, remote_address};
 use crate::scan::Format;
 use crate::store::{self, Opened, Store};
 use crate::{
@@ -21,6 +22,7 @@ pub struct Source {
     index: Vec<String>,
     commas: Option<Vec<Option<CommaCell>>>,
     format: Box<dyn Format>,
+    remote: Option<Remote>,
 }
 
 /// A cell of a text column that holds a number written with a comma.
@@ -92,18 +94,20 @@ impl Name {
 }
 
 impl Source {
-    /// Opens a file; its format is found from its name. `-` is CSV on standard input.
+    /// Opens a file; its format is found from its name. `-` is CSV on standard input, and an address such as
+    /// `s3://bucket/file.parquet` is opened by [`Options::remote`].
     ///
     /// # Errors
     /// When the file does not open, is not what its name says, or its columns cannot be found.
     pub fn open(path: &Path, options: &Options) -> Result<Self, ReadError> {
         let label = match path.file_name() {
+            _ if let Some(address) = remote_address(path) => remote::shown(address),
             Some(_) if path.as_os_str() == "-" => "standard input".to_string(),
             Some(name) => name.to_string_lossy().into_owned(),
             None => path.to_string_lossy().into_owned(),
         };
         let name = path.to_string_lossy();
-        let opened = store::open(path, &label)?;
+        let opened = store::open(path, &label, options.remote.as_deref())?;
         Self::new(&name, label, opened, Some(path), options)
     }
 
@@ -141,6 +145,10 @@ impl Source {
             Opened::Store(store) => Some(store.len()),
             Opened::Pipe(_) => None,
         };
+        let remote = match &opened {
+            Opened::Store(Store::Remote(remote)) => Some(remote.clone()),
+            _ => None,
+        };
         let store = |opened, format| match opened {
             Opened::Store(store) if store.len() == 0 => {
                 Err(ReadError::Empty { file: label.clone() })
@@ -151,18 +159,19 @@ impl Source {
             Opened::Store(store) => Ok(store),
             Opened::Pipe(_) => Err(ReadError::Pipe { file: label.clone(), format }),
         };
-        let contents = match format {
-            Name::Csv => csv::open(&label, opened, options, None)?,
-            Name::Tsv => csv::open(&label, opened, options, Some(b'\t'))?,
-            Name::Parquet => parquet::open(&label, store(opened, "Parquet")?, options)?,
-            Name::Arrow => ipc::open(&label, store(opened, "Arrow")?, options)?,
-            Name::Npy => numpy::open_npy(&label, &store(opened, "NumPy")?, options)?,
-            Name::Npz => numpy::open_npz(&label, &store(opened, "NumPy zip")?, options)?,
-            Name::Idx => idx::open(&label, &store(opened, "IDX")?, path, options)?,
+        let open = || match format {
+            Name::Csv => csv::open(&label, opened, options, None),
+            Name::Tsv => csv::open(&label, opened, options, Some(b'\t')),
+            Name::Parquet => parquet::open(&label, store(opened, "Parquet")?, options),
+            Name::Arrow => ipc::open(&label, store(opened, "Arrow")?, options),
+            Name::Npy => numpy::open_npy(&label, &store(opened, "NumPy")?, options),
+            Name::Npz => numpy::open_npz(&label, &store(opened, "NumPy zip")?, options),
+            Name::Idx => idx::open(&label, &store(opened, "IDX")?, path, options),
         };
+        let contents = open().map_err(|error| error.or_failed_request(remote.as_ref()))?;
         let Contents { fields, rows, index, commas, format } = contents;
         field::unique(&label, &fields)?;
-        Ok(Self { label, fields, rows, bytes, index, commas, format })
+        Ok(Self { label, fields, rows, bytes, index, commas, format, remote })
     }
 
     /// The columns on offer.
@@ -222,7 +231,11 @@ impl Source {
     /// When a column is not there or cannot be had in the form wanted.
     pub fn scan(&self, wanted: &[Wanted]) -> Result<Scan, ReadError> {
         let found = field::find(&self.label, &self.fields, wanted)?;
-        self.format.scan(found).map(Scan)
+        let remote = self.remote.clone();
+        match self.format.scan(found) {
+            Ok(pass) => Ok(Scan { pass, remote }),
+            Err(error) => Err(error.or_failed_request(remote.as_ref())),
+        }
     }
 }
 

@@ -1,7 +1,8 @@
-//! Where the bytes of a file come from: the disk, memory or a pipe.
+//! Where the bytes of a file come from: the disk, memory, a pipe or another machine.
 
 use std::fs::File;
 use std::io::{self, BufReader, Cursor, Read};
+use std::ops::Range;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -10,7 +11,8 @@ use bytes::Bytes;
 use parquet::errors::{ParquetError, Result as ParquetResult};
 use parquet::file::reader::{ChunkReader, Length};
 
-use crate::ReadError;
+use crate::remote::{Remote, remote_address};
+use crate::{ReadError, RemoteFiles};
 
 /// How gzip files start.
 pub(crate) const GZIP: [u8; 2] = [0x1f, 0x8b];
@@ -33,6 +35,8 @@ pub(crate) enum Store {
     Memory(Bytes),
     /// A packed stretch of another store, unpacked when it is first read.
     Packed(Arc<Packed>),
+    /// A file that lies elsewhere.
+    Remote(Remote),
 }
 
 /// Most bytes that are unpacked into memory out of one file.
@@ -151,11 +155,20 @@ pub(crate) enum Opened {
 }
 
 /// Opens a file; `-` is standard input.
-pub(crate) fn open(path: &Path, name: &str) -> Result<Opened, ReadError> {
+pub(crate) fn open(
+    path: &Path,
+    name: &str,
+    remote: Option<&dyn RemoteFiles>,
+) -> Result<Opened, ReadError> {
     if path.as_os_str() == "-" {
         return Ok(Opened::Pipe(Box::new(io::stdin())));
     }
     let fail = |error| ReadError::Open { file: name.into(), error };
+    if let Some(address) = remote_address(path) {
+        let remote = remote.ok_or_else(|| ReadError::NotRemote { file: name.into() })?;
+        let file = remote.open(address).map_err(fail)?;
+        return Ok(Opened::Store(Store::Remote(Remote::new(file))));
+    }
     let meta = std::fs::metadata(path).map_err(fail)?;
     if meta.is_dir() {
         return Err(ReadError::Folder { file: name.into() });
@@ -188,6 +201,7 @@ impl Store {
             Self::File { len, .. } => *len,
             Self::Memory(bytes) => bytes.len() as u64,
             Self::Packed(packed) => packed.whole,
+            Self::Remote(remote) => remote.len(),
         }
     }
 
@@ -201,6 +215,7 @@ impl Store {
                 }
             },
             Self::Packed(packed) => Self::Memory(packed.unpacked()?.clone()).read_at(buf, offset),
+            Self::Remote(remote) => remote.read_at(buf, offset),
             Self::Memory(bytes) => {
                 let from = (offset.min(bytes.len() as u64)) as usize;
                 let n = buf.len().min(bytes.len() - from);
@@ -222,6 +237,7 @@ impl Store {
         match self {
             Self::Memory(bytes) => Ok(bytes.slice(offset as usize..end as usize)),
             Self::Packed(packed) => Ok(packed.unpacked()?.slice(offset as usize..end as usize)),
+            Self::Remote(remote) => remote.bytes(offset, len),
             Self::File { pool, .. } => {
                 let mut lent = pool.lend(len);
                 let mut done = 0;
@@ -238,6 +254,14 @@ impl Store {
                 }
                 Ok(Bytes::from_owner(lent).slice(..len))
             }
+        }
+    }
+
+    /// The same bytes, of which these ranges will be read, by `columns` readers that each go through them once.
+    pub(crate) fn planned(&self, ranges: Vec<Range<u64>>, columns: usize) -> Self {
+        match self {
+            Self::Remote(remote) => Self::Remote(remote.planned(ranges, columns)),
+            other => other.clone(),
         }
     }
 

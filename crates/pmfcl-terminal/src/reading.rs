@@ -1,11 +1,12 @@
 //! Data files on the command line: which ones, and how to read them.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 use pmfcl_ingest::Files;
-use pmfcl_read::{Missing, Options};
+use pmfcl_read::{Missing, Options, RemoteFiles, remote_address};
 
 use crate::terminal::note;
 
@@ -71,7 +72,7 @@ impl Reading {
         let thousands = match &self.thousands {
             None => None,
             Some(text) => match text.chars().collect::<Vec<_>>()[..] {
-                [mark] if !mark.is_alphanumeric() && mark != decimal.into() => Some(mark),
+                [mark] if !mark.is_alphanumeric() && mark != char::from(decimal) => Some(mark),
                 _ => bail!("--thousands takes one mark that is not the decimal mark, not '{text}'"),
             },
         };
@@ -90,6 +91,7 @@ impl Reading {
                 Some(OnMissing::Mean | OnMissing::Indicator) => Missing::Keep,
             },
             piece_rows: None,
+            remote: remote(),
         })
     }
 
@@ -118,13 +120,27 @@ impl Reading {
     }
 }
 
-/// The files one argument stands for: itself, or all that a pattern matches, in order.
+/// What opens addresses: one for the whole program, so that a file is the same version in every pass over it.
+#[cfg(feature = "remote")]
+#[expect(clippy::unnecessary_wraps, reason = "a program built without it has none")]
+fn remote() -> Option<Arc<dyn RemoteFiles>> {
+    static STORES: std::sync::OnceLock<Arc<pmfcl_remote::ObjectStores>> =
+        std::sync::OnceLock::new();
+    Some(STORES.get_or_init(Arc::default).clone())
+}
+
+#[cfg(not(feature = "remote"))]
+fn remote() -> Option<Arc<dyn RemoteFiles>> {
+    None
+}
+
+/// The files one argument stands for: itself, or all that a pattern matches, in order. An address is no pattern.
 ///
 /// # Errors
 /// When a pattern is invalid or matches no file.
 pub fn expand(argument: &str) -> Result<Vec<PathBuf>> {
     let path = PathBuf::from(argument);
-    if path.exists() || !argument.contains(['*', '?', '[']) {
+    if remote_address(&path).is_some() || path.exists() || !argument.contains(['*', '?', '[']) {
         return Ok(vec![path]);
     }
     let mut found: Vec<PathBuf> = Vec::new();
@@ -170,6 +186,12 @@ mod tests {
     use super::*;
 
     #[test]
+    fn an_address_is_no_pattern() {
+        let address = "s3://bucket/part-*.parquet";
+        assert_eq!(expand(address).unwrap(), [PathBuf::from(address)]);
+    }
+
+    #[test]
     fn tasks_are_called_after_their_files() {
         for (path, name) in [
             ("data/2024-01.csv.gz", "2024-01"),
@@ -177,6 +199,8 @@ mod tests {
             ("train-images-idx3-ubyte.gz", "train-images-idx3"),
             ("-", "stdin"),
             ("sales.2024.csv", "sales.2024"),
+            ("s3://bucket/sales/2024-q1.parquet", "2024-q1"),
+            ("https://host/day.csv.gz", "day"),
         ] {
             assert_eq!(task_name(path), name);
         }

@@ -14,6 +14,10 @@ mod program;
 mod real_tables;
 mod refusals;
 mod register;
+mod remote;
+#[cfg(feature = "remote")]
+#[path = "../../../pmfcl-remote/tests/remote/server.rs"]
+mod server;
 mod shards;
 mod snapshots;
 mod tables;

@@ -79,11 +79,13 @@ impl Format for Parquet {
         // Never more than there are: readers make room for a whole piece.
         let piece_rows = piece_rows(&self.options, &found).min(self.rows.max(1) as usize);
         let converter = Converter::new(&self.file, FORMAT, found, &self.options)?;
+        let roots: Vec<usize> = converter.found.iter().map(|f| f.at).collect();
+        let store = guarded(|| self.planned(&roots)).map_err(|what| converter.damaged(what))?;
         let columns = converter
             .found
             .iter()
             .map(|f| {
-                let build = || self.reader(f.at, piece_rows);
+                let build = || self.reader(&store, f.at, piece_rows);
                 let reader = guarded(build)
                     .map_err(|what| converter.damaged(what))?
                     .map_err(|e| converter.damaged(e.to_string()))?;
@@ -99,8 +101,32 @@ impl Format for Parquet {
 }
 
 impl Parquet {
+    /// The store, prepared for reading the chunks of these columns.
+    fn planned(&self, roots: &[usize]) -> Store {
+        if !matches!(self.store, Store::Remote(_)) {
+            return self.store.clone();
+        }
+        let schema = self.meta.parquet_schema();
+        let leaves: Vec<usize> = (0..schema.num_columns())
+            .filter(|&leaf| roots.contains(&schema.get_column_root_idx(leaf)))
+            .collect();
+        let groups = self.meta.metadata().row_groups().iter();
+        let ranges = groups.flat_map(|group| {
+            leaves.iter().map(|&leaf| {
+                let (start, len) = group.column(leaf).byte_range();
+                start..start.saturating_add(len)
+            })
+        });
+        self.store.planned(ranges.collect(), leaves.len())
+    }
+
     /// A reader of one column.
-    fn reader(&self, at: usize, rows: usize) -> Result<ParquetRecordBatchReader, ParquetError> {
+    fn reader(
+        &self,
+        store: &Store,
+        at: usize,
+        rows: usize,
+    ) -> Result<ParquetRecordBatchReader, ParquetError> {
         let schema = self.meta.parquet_schema();
         let mask = ProjectionMask::roots(schema, [at]);
         let flat = (0..schema.num_columns())
@@ -110,19 +136,16 @@ impl Parquet {
             let fields = self.meta.schema().fields();
             let levels = parquet_to_arrow_field_levels(schema, mask, Some(fields))?;
             let groups = Groups {
-                store: Arc::new(self.store.clone()),
+                store: Arc::new(store.clone()),
                 meta: Arc::clone(self.meta.metadata()),
                 rows: self.rows as usize,
             };
             ParquetRecordBatchReader::try_new_with_row_groups(&levels, &groups, rows, None)
         } else {
-            ParquetRecordBatchReaderBuilder::new_with_metadata(
-                self.store.clone(),
-                self.meta.clone(),
-            )
-            .with_projection(mask)
-            .with_batch_size(rows)
-            .build()
+            ParquetRecordBatchReaderBuilder::new_with_metadata(store.clone(), self.meta.clone())
+                .with_projection(mask)
+                .with_batch_size(rows)
+                .build()
         }
     }
 }
