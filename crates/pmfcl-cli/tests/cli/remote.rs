@@ -183,7 +183,7 @@ mod stores {
         let before = place.bytes("m.pmf");
         let refused = Server::new(|_| Reply::status("403 Forbidden"));
         let expired = Server::new(|_| Reply::status("400 Bad Request"));
-        let gone = {
+        let closed_port = {
             let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
             format!("http://{}", listener.local_addr().unwrap())
         };
@@ -200,7 +200,7 @@ mod stores {
         let without_keys = vec![
             ("AWS_ENDPOINT_URL", base(&server)),
             ("AWS_ALLOW_HTTP", "true".to_owned()),
-            ("AWS_METADATA_ENDPOINT", gone.clone()),
+            ("AWS_METADATA_ENDPOINT", closed_port.clone()),
         ];
         let cases = [
             (at(base(&server)), "s3://box/none.parquet", "there is no such file (404)"),
@@ -211,7 +211,7 @@ mod stores {
                 "s3://box/third.csv",
                 "no credential was found that the server accepts",
             ),
-            (at(gone.clone()), "s3://box/third.csv", "the server does not answer"),
+            (at(closed_port.clone()), "s3://box/third.csv", "the server does not answer"),
             (without_keys, "s3://box/third.csv", "no credential was found that the server accepts"),
             (Vec::new(), "az://box/third.csv", "AZURE_STORAGE_ACCOUNT_NAME"),
         ];

@@ -1,9 +1,9 @@
 //! Sums over the cells of rows that tell rows apart, for [`crate::Content`].
 //!
 //! The bits of a cell are two halves of 32 bits; each is added to half of the key of its column, and the product of the two is summed
-//! over the row (NH: Black, Halevi, Krawczyk, Krovetz and Rogaway, 1999). Rows that differ in any cell have the same sum for at most
-//! one key in 2³²; two sums with independent keys, for one in 2⁶⁴. The product of two numbers of 32 bits is what vector registers
-//! have.
+//! over the row (NH: Black, Halevi, Krawczyk, Krovetz and Rogaway, 1999). Rows that differ in any cell have the same sum for about
+//! one key in 2³¹ at most (a zero adds nothing, whatever its key: that costs one bit), and both sums with independent keys for one in
+//! 2⁶². The product of two numbers of 32 bits is what vector registers have.
 
 use pulp::{Simd, WithSimd};
 

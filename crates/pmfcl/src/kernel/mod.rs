@@ -67,7 +67,7 @@ pub(crate) trait Source: Sync {
 /// Rows of a [`Source`] that lie in memory.
 #[derive(Clone, Copy)]
 pub(crate) struct Plain<'a> {
-    /// Whether the first feature is 1 everywhere, and in no row.
+    /// Whether the first feature is 1 in every row and not among the cells of `x`.
     pub(crate) intercept: bool,
     /// The other features, row-major, and the targets.
     pub(crate) x: &'a [f64],

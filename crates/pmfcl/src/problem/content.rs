@@ -1,7 +1,8 @@
 //! A hash of the rows of a task, to notice that the same rows come again.
 //!
-//! The hash of a row is a sum over its cells that are not zero, each with keys of the name of its column; the hash of a task is the sum over its rows, each mixed. So neither the order of rows and columns nor the way they were cut matters, categories
-//! that came later change nothing, parts add, and rows that are removed are subtracted. It notices repetition; against somebody who
+//! The hash of a row is a sum over its cells that are not zero, each with keys of the name of its column (`kernel/fingerprint.rs`);
+//! the hash of a task is the sum over its rows, each mixed. So neither the order of rows and columns nor the way they were cut matters,
+//! categories that came later change nothing, parts add, and rows that are removed are subtracted. It notices repetition; against somebody who
 //! makes up rows to match it is no protection.
 
 use crate::kernel::{CellKeys, cell_sums, row_sums};
