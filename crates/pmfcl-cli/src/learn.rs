@@ -5,26 +5,21 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use clap::{ArgGroup, Args};
-use pmfcl::problem::{Calibrate, Covariance, Curvature, Scheme};
+use pmfcl::Ridge;
 use pmfcl::report::check::{Condition, Effort, Reference};
-use pmfcl::{
-    Accumulator, Basis, ClassList, Learner, MemoryKind, Preference, Problem, Ridge, Settings,
-    StoredPrecision,
-};
-use pmfcl_file::{Access, Coding, Model, Store};
+use pmfcl_file::{Access, Model, Store};
 use pmfcl_ingest::{
     ColumnSelection, Files, Ingest, Learning, NamedTask, Step, TableSchema, add_stated_columns,
-    check_doubts, choose_columns, describe_columns, shell_option, shell_word,
+    check_doubts, describe_columns,
 };
 use pmfcl_read::DateFormat;
-use pmfcl_terminal::{
-    Progress, Reading, answer, bytes, closed_pipe, detail, expand, grouped, note, note_index,
-    print_text, short, task_name, verbosity,
-};
+use pmfcl_terminal::{Progress, Reading, detail, expand, grouped, note, task_name};
 use serde_json::{Value, json};
 
 use crate::check;
+use crate::creation::{Creation, check_same};
 use crate::missing;
+use crate::outcome::{Done, outcome, report_task};
 use crate::schema::{SHOWN, note_columns};
 use crate::summarize::Shards;
 
@@ -105,91 +100,12 @@ pub(crate) struct Table {
     pub(crate) schema: Option<PathBuf>,
 }
 
-/// Settings that are fixed when a model is created.
-#[derive(Debug, Args)]
-#[command(next_help_heading = "At creation")]
-pub(crate) struct Creation {
-    /// squared, huber[:DELTA] or poisson[:CAP] for numbers; gaussian (LDA), logistic (softmax for several
-    /// classes) or squared for classes. By default gaussian for text targets, squared for numbers.
-    #[arg(long, value_name = "LOSS", value_parser = loss_spec)]
-    loss: Option<String>,
-    /// auto learns several bases and chooses from the summaries; linear, poly:2, spline:8, rbf:200, rff:1024, relu:2000,
-    /// ntk:256; patches:2000 for images; log and power:0.5 for columns of any size, exp for small ones. Options follow after
-    /// commas: rff:1024,seed=7.
-    #[arg(long, value_name = "SPEC")]
-    basis: Option<Basis>,
-    /// (X/2)·‖θ‖² on the mean loss, intercept free; auto chooses it from the summaries, 0 is minimum norm.
-    #[arg(long, value_name = "X|auto")]
-    ridge: Option<Ridge>,
-    /// Multiply the ridge by each feature's variance.
-    #[arg(long)]
-    standardize: bool,
-    /// No intercept.
-    #[arg(long)]
-    no_intercept: bool,
-    /// ledger: one summary per task; compact: one summary of constant size.
-    #[arg(long, value_name = "KIND")]
-    memory: Option<MemoryKind>,
-    /// qr: accurate; gram: up to three times faster, loses twice the digits; mixed: single precision, for
-    /// thousands of random features; auto (the default): qr up to 512 columns, gram beyond.
-    #[arg(long, value_name = "WAY")]
-    accumulator: Option<Accumulator>,
-    /// f64, or f32 for half the bytes of every task's summary in the file: its numbers are then off by 6e-8 of
-    /// themselves. For squared and gaussian loss.
-    #[arg(long, value_name = "PRECISION")]
-    store: Option<StoredPrecision>,
-    /// samples, equal, or decay:G (each task counts G times as much as the next).
-    #[arg(long, value_name = "WAY")]
-    prefer: Option<Preference>,
-    /// Curvature of logistic bounds: bohning, sharp, hessian, blend, diagonal.
-    #[arg(long, value_name = "KIND")]
-    curvature: Option<Curvature>,
-    /// Where logistic bounds are made: one-shot or sequential.
-    #[arg(long, value_name = "WAY")]
-    scheme: Option<Scheme>,
-    /// Covariance of gaussian: tied (one for all classes), or class (one for each, drawn toward the shared one; K times the memory).
-    #[arg(long, value_name = "KIND")]
-    covariance: Option<Covariance>,
-    /// Probabilities of gaussian: on (measured on the rows of every task), off (temperature 1), or a temperature.
-    #[arg(long, value_name = "on|off")]
-    calibrate: Option<Calibrate>,
-    /// What coefficients of categories are relative to: onehot (nothing), reference (the first category of the column) or sum
-    /// (the mean of its categories). Predictions are the same.
-    #[arg(long, value_name = "KIND")]
-    coding: Option<Coding>,
-    /// All classes there will be; needed for logistic where the files of the first command lack some.
-    #[arg(long, value_delimiter = ',', value_name = "A,B,…")]
-    classes: Option<Vec<String>>,
-}
-
 /// A task to be learned: its name and files.
 pub(crate) type Job = (String, Files);
 
-/// The result of `learn`.
-pub(crate) struct Done {
-    document: Value,
-    words: String,
-}
-
-impl Done {
-    /// One more entry of the document.
-    pub(crate) fn add(&mut self, name: &str, value: Value) {
-        self.document[name] = value;
-    }
-
-    /// Prints the text, unless JSON or nothing was asked for.
-    pub(crate) fn print(&self) {
-        if !verbosity().json && !verbosity().quiet {
-            // A closed pipe is no reason to fail after the work is done.
-            let _ = print_text(&self.words);
-        }
-    }
-}
-
 impl Learn {
     pub(crate) fn run(&self) -> Result<()> {
-        let done = self.learn()?;
-        answer(&done.document, &done.words)
+        self.learn()?.answer()
     }
 
     /// Learns all tasks.
@@ -229,14 +145,7 @@ impl Learn {
             let columns = describe_columns(files, &selection, SHOWN)?;
             check_doubts(&label(files), &columns)?;
             described = Some((label(files), columns));
-            if self.creation.covariance == Some(Covariance::Class) {
-                let m = model.schema.inputs.len() + 1;
-                note(&format!(
-                    "a covariance for each class takes {} per class in every task ({} inputs before the basis and new categories)",
-                    bytes(8 * m * (m + 1) / 2),
-                    m - 1
-                ));
-            }
+            self.creation.note_memory(&model);
             (None, model)
         };
         if let (Some(store), false) = (&mut store, self.new_columns.is_empty()) {
@@ -353,25 +262,10 @@ impl Learn {
 
     /// Checks that the options given are those the model was made with.
     fn check(&self, model: &Model) -> Result<()> {
-        let differs = |flag: &str, ours: String, asked: String| -> Result<()> {
-            if ours == asked {
-                return Ok(());
-            }
-            let advice = match flag {
-                "--ridge" | "--coding" => "change it with `pmfcl set`",
-                "--prefer" => "change it with `pmfcl prefer`",
-                _ => "make another model",
-            };
-            bail!(
-                "{}: the model was made with {}, not {}; leave {flag} out, or {advice}",
-                self.model.display(),
-                shell_option(flag, &[ours]),
-                shell_word(&asked)
-            )
-        };
+        let path = &self.model;
         let Table { target, features, .. } = &self.table;
         if !target.is_empty() {
-            differs("--target", model.schema.targets.join(","), target.join(","))?;
+            check_same(path, "--target", model.schema.targets.join(","), target.join(","))?;
         }
         if let Some(features) = features {
             let mut ours: Vec<&str> =
@@ -379,37 +273,9 @@ impl Learn {
             let mut asked: Vec<&str> = features.iter().map(String::as_str).collect();
             ours.sort_unstable();
             asked.sort_unstable();
-            differs("--features", ours.join(","), asked.join(","))?;
+            check_same(path, "--features", ours.join(","), asked.join(","))?;
         }
-        let (s, c) = (model.learner.settings(), &self.creation);
-        let same = |flag: &str, ours: String, asked: Option<String>| {
-            asked.map_or(Ok(()), |asked| differs(flag, ours, asked))
-        };
-        let problem = model.learner.problem();
-        // What the first task has settled need not be repeated: `huber` is the model's own `huber:1.35`.
-        let loss = c.loss.clone().filter(|asked| asked != problem.name());
-        same("--loss", model.loss(), loss)?;
-        same("--basis", s.basis.to_string(), text(c.basis.as_ref()))?;
-        same("--memory", s.memory.to_string(), text(c.memory.as_ref()))?;
-        same("--accumulator", s.accumulator.to_string(), text(c.accumulator.as_ref()))?;
-        same("--store", s.store.to_string(), text(c.store.as_ref()))?;
-        same("--ridge", s.ridge.to_string(), text(c.ridge.as_ref()))?;
-        same("--prefer", s.prefer.to_string(), text(c.prefer.as_ref()))?;
-        same("--coding", model.schema.coding.to_string(), text(c.coding.as_ref()))?;
-        if c.no_intercept {
-            same("--no-intercept", s.intercept.to_string(), Some("false".to_owned()))?;
-        }
-        if c.standardize && !s.standardize {
-            bail!("{}: the model was made without --standardize", self.model.display());
-        }
-        for (name, asked) in c.problem_options() {
-            let ours = problem.options().into_iter().find(|(own, _)| *own == name);
-            match ours {
-                Some((_, ours)) => differs(&format!("--{name}"), ours, asked)?,
-                None => drop(problem.with_option(name, &asked)?),
-            }
-        }
-        Ok(())
+        self.creation.check(model, path)
     }
 }
 
@@ -511,112 +377,6 @@ pub(crate) fn label(files: &Files) -> String {
     )
 }
 
-/// A setting as it is spelled.
-fn text(setting: Option<&impl ToString>) -> Option<String> {
-    setting.map(ToString::to_string)
-}
-
-/// A loss by its name, checked.
-fn loss_spec(text: &str) -> Result<String, pmfcl::Error> {
-    Problem::parse(text, None).map(|_| text.to_owned())
-}
-
-impl Creation {
-    /// Whether any of them was given.
-    pub(crate) fn is_given(&self) -> bool {
-        let Self { loss, basis, ridge, memory, accumulator, store, prefer, classes, .. } = self;
-        loss.is_some()
-            || basis.is_some()
-            || ridge.is_some()
-            || self.standardize
-            || self.no_intercept
-            || memory.is_some()
-            || accumulator.is_some()
-            || store.is_some()
-            || prefer.is_some()
-            || classes.is_some()
-            || !self.problem_options().is_empty()
-    }
-
-    /// The options of single losses that were given.
-    fn problem_options(&self) -> Vec<(&'static str, String)> {
-        let given = [
-            ("curvature", text(self.curvature.as_ref())),
-            ("scheme", text(self.scheme.as_ref())),
-            ("covariance", text(self.covariance.as_ref())),
-            ("calibrate", text(self.calibrate.as_ref())),
-        ];
-        given.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
-    }
-
-    /// A model that has learned nothing, for the columns of the first file.
-    pub(crate) fn model(
-        &self,
-        files: &Files,
-        selection: &ColumnSelection,
-        path: &Path,
-    ) -> Result<Model> {
-        if selection.targets.is_empty() {
-            bail!(
-                "{}: there is no such model yet; name the column it is to predict with --target COLUMN",
-                path.display()
-            );
-        }
-        if path.is_dir() {
-            return Err(pmfcl_file::FileError::Directory(path.to_path_buf()).into());
-        }
-        let chosen = choose_columns(&files.first()?, selection)?;
-        note_index(&chosen.index);
-        if !chosen.index.is_empty() {
-            detail("name it with --features, --dates or --as-category to use it");
-        }
-        let problem = self.problem(chosen.text_target)?;
-        if problem.predicts_classes() && chosen.schema.targets.len() > 1 {
-            bail!("a classifier has one target; --target names {}", chosen.schema.targets.len());
-        }
-        let settings = Settings {
-            basis: self.basis.clone().unwrap_or_default(),
-            intercept: !self.no_intercept,
-            ridge: self.ridge.clone().unwrap_or_default(),
-            standardize: self.standardize,
-            memory: self.memory.unwrap_or_default(),
-            accumulator: self.accumulator.unwrap_or_default(),
-            store: self.store.unwrap_or_default(),
-            prefer: self.prefer.clone().unwrap_or_default(),
-            clip: None,
-            threads: files.threads,
-        };
-        Ok(Model { schema: chosen.schema, learner: Learner::new(problem, settings)? })
-    }
-
-    /// What is predicted, and by which loss.
-    fn problem(&self, text_target: bool) -> Result<Problem> {
-        let default = if text_target { "gaussian" } else { "squared" };
-        let list = match &self.classes {
-            Some(names) => ClassList::Fixed(names.clone()),
-            None => ClassList::Open,
-        };
-        let mut problem = Problem::parse(
-            self.loss.as_deref().unwrap_or(default),
-            text_target.then(|| list.clone()),
-        )?;
-        if !problem.predicts_classes() {
-            let options = self.problem_options();
-            let flags = options.iter().map(|(name, _)| *name);
-            if let Some(flag) = flags.chain(self.classes.is_some().then_some("classes")).next() {
-                bail!("--{flag} is for classes; this is a regression (the target holds numbers)");
-            }
-        }
-        if let Some(names) = list.names() {
-            problem = problem.with_classes(names.to_vec())?;
-        }
-        for (name, value) in self.problem_options() {
-            problem = problem.with_option(name, &value)?;
-        }
-        Ok(problem)
-    }
-}
-
 /// A name that is taken is reported before anything is read.
 pub(crate) fn check_names(jobs: &[Job], model: &Model) -> Result<()> {
     let mut seen = HashSet::with_capacity(jobs.len());
@@ -650,106 +410,4 @@ pub(crate) fn commit(store: &mut Option<Store>, path: &Path, model: &mut Model) 
         None => *store = Some(Store::create_first(path, model)?),
     }
     Ok(())
-}
-
-/// What is answered after tasks were learned, or would have been.
-pub(crate) fn outcome(path: &Path, model: &Model, dry_run: bool, learned: &[Value]) -> Done {
-    let learner = &model.learner;
-    let forgetting = MeanForgetting::of(learner);
-    let mut document = json!({
-        "model": path.display().to_string(),
-        "learned": if dry_run { &[] } else { learned },
-        "tasks": learner.records().len(),
-        "samples": learner.samples(),
-        "state_bytes": model.state_bytes(),
-    });
-    if dry_run {
-        document["would_learn"] = json!(learned);
-    }
-    forgetting.enter(&mut document);
-    learner.warnings().iter().for_each(|warning| note(warning));
-    let words = format!(
-        "{}{}: {} tasks, {} samples, {} of memory{}\n",
-        if dry_run { "nothing was changed; afterwards " } else { "" },
-        path.display(),
-        learner.records().len(),
-        grouped(learner.samples()),
-        bytes(model.state_bytes()),
-        forgetting.words(),
-    );
-    Done { document, words }
-}
-
-/// Reports that a task is safe.
-pub(crate) fn report_task(model: &Model, name: &str, done: &str) -> Result<Value> {
-    // Somebody else may have learned a task since.
-    let Some(record) = model.learner.records().iter().rfind(|r| r.name == name) else {
-        return Ok(Value::Null);
-    };
-    let known = !model.learner.problem().description().least_squares_stand_in;
-    let least = record.head.least.value().filter(|_| known);
-    if !verbosity().json && !verbosity().quiet {
-        let tail = match (least, model.learner.is_exact()) {
-            (Some(least), true) => format!(", least loss {}", short(least)),
-            (Some(least), false) => format!(", least loss at least {}", short(least)),
-            (None, _) => String::new(),
-        };
-        let printed = print_text(&format!(
-            "{done} {name}: {} samples, rank {}{tail}\n",
-            grouped(record.head.samples),
-            record.rank
-        ));
-        // Where nobody listens any more, learning goes on.
-        printed.or_else(|error| if closed_pipe(&error) { Ok(()) } else { Err(error) })?;
-    }
-    Ok(json!({
-        "name": name,
-        "samples": record.head.samples,
-        "rows": record.head.rows,
-        "rank": record.rank,
-        "min_loss": least,
-        "outcome": record.head.outcome.to_string(),
-    }))
-}
-
-/// The mean forgetting under the preference: itself, or a bound on it. None where the summaries kept do not determine it.
-pub(crate) enum MeanForgetting {
-    Value(Option<f64>),
-    Bound { value: Option<f64>, guaranteed: bool },
-}
-
-impl MeanForgetting {
-    pub(crate) fn of(learner: &Learner) -> Self {
-        let value = learner.mean_forgetting().ok();
-        if learner.is_exact() {
-            return Self::Value(value);
-        }
-        let guaranteed = learner.records().iter().all(|r| r.head.exactness.guaranteed());
-        Self::Bound { value, guaranteed }
-    }
-
-    /// Into a document: a bound is not written as a value.
-    pub(crate) fn enter(&self, document: &mut Value) {
-        match self {
-            Self::Value(value) => document["mean_forgetting"] = json!(value),
-            Self::Bound { value, .. } => {
-                document["mean_forgetting"] = Value::Null;
-                document["mean_forgetting_bound"] = json!(value);
-            }
-        }
-    }
-
-    /// For the end of a line.
-    fn words(&self) -> String {
-        match self {
-            Self::Value(Some(value)) => format!(", mean forgetting {}", short(*value)),
-            Self::Bound { value: Some(value), guaranteed: true } => {
-                format!(", mean forgetting at most {}", short(*value))
-            }
-            Self::Bound { value: Some(value), guaranteed: false } => {
-                format!(", mean forgetting estimated to be at most {}", short(*value))
-            }
-            Self::Value(None) | Self::Bound { value: None, .. } => String::new(),
-        }
-    }
 }

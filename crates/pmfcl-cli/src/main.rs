@@ -5,6 +5,7 @@
 mod bike;
 mod calibrate;
 mod check;
+mod creation;
 mod demo;
 mod export;
 mod hindsight;
@@ -12,6 +13,7 @@ mod learn;
 mod manual;
 mod merge;
 mod missing;
+mod outcome;
 mod picture;
 mod predict;
 mod predictions;

@@ -11,7 +11,7 @@ use pmfcl::{Learner, Preference, TaskReport};
 use pmfcl_file::{Access, Ledger, Model, Store};
 use serde_json::{Value, json};
 
-use crate::learn::MeanForgetting;
+use crate::outcome::MeanForgetting;
 use crate::score::entry;
 use pmfcl_terminal::{Table, answer, bold, bytes, cut, grouped, maybe, short, wrapped};
 

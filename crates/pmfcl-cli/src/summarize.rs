@@ -18,9 +18,9 @@ use pmfcl_terminal::{
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
-use crate::learn::{
-    Creation, Done, Job, Table, check_names, commit, label, outcome, report_task, spool,
-};
+use crate::creation::Creation;
+use crate::learn::{Job, Table, check_names, commit, label, spool};
+use crate::outcome::{Done, outcome, report_task};
 
 const ENDINGS: &[&str] = &[".pms"];
 

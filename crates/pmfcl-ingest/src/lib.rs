@@ -19,6 +19,7 @@ mod error;
 mod flow;
 mod gather;
 mod head;
+mod pieces;
 mod roles;
 mod schema_file;
 mod shell;
