@@ -1,7 +1,8 @@
 //! Our accumulators against OpenBLAS and LAPACK, measured in turns in one run, on one thread and on two.
 //!
-//! What is timed is the public [`Summarizer`], from the caller's rows to the finished summary. Flops are
-//! counted as `n m²` for sums and `2 n m²` for a triangle, whatever a method really does, and set against the best
+//! What is timed is the public [`Summarizer`]. "Summary" is all of it, from the caller's rows to the finished summary, with one or two
+//! Cholesky decompositions; "sums" is adding whole leaves of rows to a summarizer that has seen some, which is what `dsyrk` does too. Flops
+//! are counted as `n m²` for sums and `2 n m²` for a triangle, whatever a method really does, and set against the best
 //! matrix product of this machine on one thread. With one thread, seconds are those on a processor, so that other programs disturb
 //! little; with two, those that went by.
 
@@ -19,11 +20,14 @@ use pmfcl_terminal::Table;
 const PEER: &str = include_str!("../../../bench/openblas.py");
 
 /// Widths measured unless others are asked for.
-pub const WIDTHS: [usize; 7] = [16, 32, 64, 128, 256, 512, 1024];
+pub const WIDTHS: [usize; 9] = [16, 32, 64, 128, 256, 512, 1024, 2048, 5000];
+
+/// Columns from which on a case takes many seconds: it is measured in one turn, and no triangles are made.
+const WIDE: usize = 2048;
 
 /// Numbers of rows such that a case lasts some tenths of a second and sums are not those of few rows, which would be factored.
 fn rows_for(m: usize) -> usize {
-    (10_000_000_000 / (m * m)).clamp(3 * m, 200_000)
+    (10_000_000_000 / (m * m)).clamp(9 * m / 4, 200_000)
 }
 
 /// Rows at most that LAPACK factors as one matrix, far slower than block by block when they are many.
@@ -70,7 +74,7 @@ impl From<Error> for Trouble {
 pub fn run(widths: &[usize], turns: usize) -> Result<Vec<Table>, Trouble> {
     let mut peer = Peer::start()?;
     let sets = format!(
-        "Instructions: pmfcl {}, OpenBLAS {}, faer the best of the processor.",
+        "Instructions: pmfcl {}, OpenBLAS {}, faer (for one product) the best of the processor.",
         instruction_set(),
         peer.ask("info")?
     );
@@ -135,25 +139,44 @@ impl Measurement<'_> {
     fn sums(&mut self, widths: &[usize], top: f64) -> Result<Table, Trouble> {
         let mut table = Table::new(
             &format!("Gram accumulator, {} thread(s), GF/s (n·m² counted)", self.threads),
-            &["n × m", "pmfcl", "OpenBLAS dsyrk", "ratio", "of best product"],
+            &[
+                "n × m",
+                "sums",
+                "OpenBLAS dsyrk",
+                "ratio",
+                "of best product",
+                "summary",
+                "ratio",
+                "mixed",
+            ],
         );
         for &m in widths {
             let n = rows_for(m);
             let rows = Sample::new(n, m, 0.0);
-            rows.check(&rows.summarize(Accumulator::Gram, self.threads)?)?;
-            let (mut ours, mut theirs) = (f64::INFINITY, f64::INFINITY);
-            for _ in 0..self.turns {
-                let run = || drop(rows.summarize(Accumulator::Gram, self.threads));
-                ours = ours.min(best(2, self.threads, run));
-                theirs = theirs.min(self.ask(&format!("dsyrk {n} {m} 3"))?);
+            let wide = m >= WIDE;
+            let mut times = [f64::INFINITY; 4];
+            let mut summary = None;
+            for _ in 0..if wide { 1 } else { self.turns } {
+                let [sums, mixed] = [Accumulator::Gram, Accumulator::Mixed]
+                    .map(|accumulator| rows.add(accumulator, self.threads));
+                let dsyrk = self.ask(&format!("dsyrk {n} {m} {}", if wide { 1 } else { 3 }))?;
+                let run = || summary = Some(rows.summarize(Accumulator::Gram, self.threads));
+                let whole = best(if wide { 1 } else { 2 }, self.threads, run);
+                for (least, seconds) in times.iter_mut().zip([sums?, dsyrk, whole, mixed?]) {
+                    *least = least.min(seconds);
+                }
             }
-            let [ours, theirs] = [ours, theirs].map(|s| (n * m * m) as f64 / s / 1e9);
+            summary.map_or(Ok(()), |made| rows.check(&made?))?;
+            let [sums, dsyrk, whole, mixed] = times.map(|s| (n * m * m) as f64 / s / 1e9);
             table.row([
                 format!("{n} × {m}"),
-                format!("{ours:.1}"),
-                format!("{theirs:.1}"),
-                format!("{:.2}", ours / theirs),
-                format!("{:.0} %", 100.0 * ours / top),
+                format!("{sums:.1}"),
+                format!("{dsyrk:.1}"),
+                format!("{:.2}", sums / dsyrk),
+                format!("{:.0} %", 100.0 * sums / top),
+                format!("{whole:.1}"),
+                format!("{:.2}", whole / dsyrk),
+                format!("{mixed:.1}"),
             ]);
         }
         Ok(table)
@@ -170,7 +193,7 @@ impl Measurement<'_> {
             &format!("QR accumulator, {} thread(s), GF/s (2·n·m² counted), {what}", self.threads),
             &["n × m", "pmfcl", "LAPACK dgeqrf", "dtpqrt", "ratio", "of best product"],
         );
-        for &m in widths {
+        for &m in widths.iter().filter(|m| **m < WIDE) {
             let n = rows_for(m);
             let rows = Sample::new(n, m, common);
             rows.check(&rows.summarize(Accumulator::Qr, self.threads)?)?;
@@ -224,6 +247,22 @@ impl Sample {
         summarizer.finish()
     }
 
+    /// Seconds that it takes to add all rows to sums that have some already. They are added in whole leaves, so that none is only put
+    /// aside, and the time is that of as many rows as there are.
+    fn add(&self, accumulator: Accumulator, threads: usize) -> Result<f64, Error> {
+        let design = Design::linear(self.m, false)?;
+        let mut summarizer = Summarizer::new(design, 1, accumulator)?.threads(threads);
+        let (n, leaf) = (self.y.len(), summarizer.leaf_rows());
+        let (x, y) = (Rows::new(&self.x, self.m)?, Rows::new(&self.y, 1)?);
+        let whole = n / leaf * leaf;
+        let mut add = |rows: usize| summarizer.add(x.slice(0, rows), y.slice(0, rows), None);
+        // The first leaf is looked at, to see whether sums keep enough digits.
+        add(leaf)?;
+        let mut done = Ok(());
+        let seconds = best(if self.m >= WIDE { 1 } else { 2 }, threads, || done = add(whole));
+        done.map(|()| seconds * n as f64 / whole as f64)
+    }
+
     /// The summary's loss is that of the rows, at a parameter that mixes all columns.
     fn check(&self, summary: &Summary) -> Result<(), Error> {
         let theta: Vec<f64> = (0..self.m).map(|j| if j % 2 == 0 { 0.1 } else { -0.1 }).collect();
@@ -259,7 +298,9 @@ fn best(reps: usize, threads: usize, mut run: impl FnMut()) -> f64 {
     };
     let once = measure(1).max(1e-4);
     let times = (0.25 / once).ceil() as usize;
-    (0..reps).map(|_| measure(times)).fold(f64::INFINITY, f64::min)
+    // What lasts long enough has been measured.
+    let (reps, first) = if times == 1 { (reps - 1, once) } else { (reps, f64::INFINITY) };
+    (0..reps).map(|_| measure(times)).fold(first, f64::min)
 }
 
 /// Seconds this thread has spent on a processor; where the system does not say, seconds gone by.

@@ -12,6 +12,9 @@ use faer::linalg::matmul::triangular::{self, BlockStructure};
 use faer::linalg::triangular_solve::solve_lower_triangular_in_place;
 use faer::{Accum, MatMut, MatRef, Par, Spec};
 
+use pulp::{Simd, WithSimd};
+
+use super::instructions::dispatch;
 use super::{Gram, Triangle, each};
 
 /// Steps of power iteration: the estimate is within a factor of about two after three.
@@ -51,17 +54,20 @@ pub(crate) fn decompose(gram: &Gram) -> Option<(Triangle, f64)> {
     } else {
         large(m, p, &mut cells)?;
     }
-    if cells.iter().any(|cell| !cell.is_finite()) {
+    // All cells of a row, without a way out in between, so that the loop is one of vector instructions.
+    let finite = |row: &[f64]| row.iter().fold(true, |all, cell| all & cell.is_finite());
+    if !cells.chunks_exact(width).enumerate().all(|(i, row)| finite(&row[i..])) {
         return None;
     }
     let condition = condition(m, width, &cells);
     let mut residual: Vec<f64> = (0..p).map(|k| gram.yy(k)).collect();
+    let sizes: Vec<f64> = scale.iter().map(|s| 1.0 / s).collect();
     for (i, row) in cells.chunks_exact_mut(width).enumerate() {
         if gram.xx(i, i) <= 0.0 {
             row[i] = 0.0;
         }
-        for (r, s) in row.iter_mut().zip(&scale).skip(i) {
-            *r /= s;
+        for (r, s) in row[i..m].iter_mut().zip(&sizes[i..]) {
+            *r *= s;
         }
         for (rest, z) in residual.iter_mut().zip(&row[m..]) {
             *rest -= z * z;
@@ -260,69 +266,104 @@ fn unit(square: f64) -> f64 {
 /// Never more than the truth except for rounding, and rarely less than half of it: the start is the
 /// same scrambled vector every time.
 fn condition(m: usize, width: usize, cells: &[f64]) -> f64 {
-    let row = |i: usize| &cells[i * width + i..i * width + m];
-    let start: Vec<f64> = (0..m as u64)
-        .map(|i| {
-            let bits = (i + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40;
-            0.5 + bits as f64 / f64::from(1 << 24)
-        })
-        .zip([1.0, -1.0].into_iter().cycle())
-        .map(|(size, sign)| size * sign)
-        .collect();
-    let mut largest = 0.0;
-    let mut v = start.clone();
-    for _ in 0..STEPS {
-        normalise(&mut v);
-        let mut next = vec![0.0; m];
-        for i in 0..m {
-            let w = dot(row(i), &v[i..]);
-            axpy(w, row(i), &mut next[i..]);
-        }
-        v = next;
-        largest = dot(&v, &v).sqrt();
-    }
-    let mut smallest = 0.0;
-    let mut v = start;
-    for _ in 0..STEPS {
-        normalise(&mut v);
-        for i in 0..m {
-            v[i] /= row(i)[0];
-            let (head, tail) = v.split_at_mut(i + 1);
-            axpy(-head[i], &row(i)[1..], tail);
-        }
-        for i in (0..m).rev() {
-            let explained = dot(&row(i)[1..], &v[i + 1..]);
-            v[i] = (v[i] - explained) / row(i)[0];
-        }
-        smallest = dot(&v, &v).sqrt();
-    }
-    // A triangle too near to singular for the iteration counts as singular.
-    let square = largest * smallest;
-    if square.is_finite() { square.sqrt() } else { f64::INFINITY }
+    dispatch(Condition { m, width, cells })
 }
 
-fn normalise(v: &mut [f64]) {
-    let length = dot(v, v).sqrt();
-    for x in v {
-        *x /= length;
+struct Condition<'a> {
+    m: usize,
+    width: usize,
+    cells: &'a [f64],
+}
+
+impl WithSimd for Condition<'_> {
+    type Output = f64;
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) -> f64 {
+        let Self { m, width, cells } = self;
+        let row = |i: usize| &cells[i * width + i..i * width + m];
+        let start: Vec<f64> = (0..m as u64)
+            .map(|i| {
+                let bits = (i + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40;
+                0.5 + bits as f64 / f64::from(1 << 24)
+            })
+            .zip([1.0, -1.0].into_iter().cycle())
+            .map(|(size, sign)| size * sign)
+            .collect();
+        let mut largest = 0.0;
+        let mut v = start.clone();
+        for _ in 0..STEPS {
+            normalise(simd, &mut v);
+            let mut next = vec![0.0; m];
+            for i in 0..m {
+                let w = dot(simd, row(i), &v[i..]);
+                axpy(simd, w, row(i), &mut next[i..]);
+            }
+            v = next;
+            largest = dot(simd, &v, &v).sqrt();
+        }
+        let mut smallest = 0.0;
+        let mut v = start;
+        for _ in 0..STEPS {
+            normalise(simd, &mut v);
+            for i in 0..m {
+                v[i] /= row(i)[0];
+                let (head, tail) = v.split_at_mut(i + 1);
+                axpy(simd, -head[i], &row(i)[1..], tail);
+            }
+            for i in (0..m).rev() {
+                let explained = dot(simd, &row(i)[1..], &v[i + 1..]);
+                v[i] = (v[i] - explained) / row(i)[0];
+            }
+            smallest = dot(simd, &v, &v).sqrt();
+        }
+        // A triangle too near to singular for the iteration counts as singular.
+        let square = largest * smallest;
+        if square.is_finite() { square.sqrt() } else { f64::INFINITY }
     }
 }
 
-fn dot(a: &[f64], b: &[f64]) -> f64 {
-    let (a, a_rest) = pulp::as_arrays::<8, f64>(a);
-    let (b, b_rest) = pulp::as_arrays::<8, f64>(b);
-    let mut sums = [0.0; 8];
-    for (a, b) in a.iter().zip(b) {
-        for k in 0..8 {
-            sums[k] += a[k] * b[k];
+#[inline(always)]
+fn normalise<S: Simd>(simd: S, v: &mut [f64]) {
+    let length = dot(simd, v, v).sqrt();
+    for i in 0..v.len() {
+        v[i] /= length;
+    }
+}
+
+#[inline(always)]
+fn dot<S: Simd>(simd: S, a: &[f64], b: &[f64]) -> f64 {
+    const SIDE: usize = 4;
+    let ((a, a_rest), (b, b_rest)) = (S::as_simd_f64s(a), S::as_simd_f64s(b));
+    let (a, a_last) = pulp::as_arrays::<SIDE, S::f64s>(a);
+    let (b, b_last) = pulp::as_arrays::<SIDE, S::f64s>(b);
+    let mut sums = [simd.splat_f64s(0.0); SIDE];
+    // Loops by number: what iterators do is compiled by itself, for the oldest processor.
+    for i in 0..a.len() {
+        for k in 0..SIDE {
+            sums[k] = simd.mul_add_e_f64s(a[i][k], b[i][k], sums[k]);
         }
     }
-    let rest: f64 = a_rest.iter().zip(b_rest).map(|(a, b)| a * b).sum();
-    sums.iter().sum::<f64>() + rest
+    for i in 0..a_last.len() {
+        sums[0] = simd.mul_add_e_f64s(a_last[i], b_last[i], sums[0]);
+    }
+    let [one, two, three, four] = sums;
+    let sum = simd.add_f64s(simd.add_f64s(one, two), simd.add_f64s(three, four));
+    let mut sum = simd.reduce_sum_f64s(sum);
+    for i in 0..a_rest.len() {
+        sum += a_rest[i] * b_rest[i];
+    }
+    sum
 }
 
-fn axpy(factor: f64, from: &[f64], to: &mut [f64]) {
-    for (t, f) in to.iter_mut().zip(from) {
-        *t += factor * f;
+#[inline(always)]
+fn axpy<S: Simd>(simd: S, factor: f64, from: &[f64], to: &mut [f64]) {
+    let factors = simd.splat_f64s(factor);
+    let ((from, from_rest), (to, to_rest)) = (S::as_simd_f64s(from), S::as_mut_simd_f64s(to));
+    for i in 0..to.len() {
+        to[i] = simd.mul_add_e_f64s(factors, from[i], to[i]);
+    }
+    for i in 0..to_rest.len() {
+        to_rest[i] += factor * from_rest[i];
     }
 }

@@ -26,8 +26,9 @@ use super::{Source, parallel};
 /// Numbers in a block.
 const BLOCK: usize = WIDE * WIDE;
 
-/// Panels on the left that stay in the second-level cache while those on the right pass by. Three panels are four tiles of six.
-pub(super) const LEFT: usize = 18;
+/// Panels on the left that stay in the second-level cache, with [`STRIPS`] strips, while those on the right pass by: the more, the less
+/// often the right ones come from further away. Three panels are four tiles of six.
+pub(super) const LEFT: usize = 36;
 
 /// Feature panels up to which strips are summed one by one.
 const NARROW: usize = 24;
@@ -106,7 +107,8 @@ impl Gram {
     ) {
         let (m, p, panels) = (self.m, self.p, self.m.div_ceil(WIDE));
         // The sums of a narrow matrix stay in cache: one strip at a time does too.
-        let most = if panels <= NARROW { 1 } else { STRIPS };
+        let threads = if panels < SHARED { 1 } else { parallel::threads() };
+        let most = if panels <= NARROW { 1 } else { STRIPS.max(threads) };
         let count = rows.len().div_ceil(DEEP).min(most);
         if count == 0 {
             return;
@@ -114,7 +116,6 @@ impl Gram {
         let strips: Vec<RwLock<Strip>> =
             (0..count).map(|_| RwLock::new(Strip::new(m, p, rows.len()))).collect();
         let Self { xx, yx, yy, .. } = self;
-        let threads = if panels < SHARED { 1 } else { parallel::threads() };
         // One thread alone goes through all columns at once.
         let bands = bands(xx, panels, if threads < 2 { panels.max(1) } else { BAND });
         // The last columns are the longest: they come first.
@@ -203,15 +204,16 @@ impl Gram {
     /// Writes `XᵀX[i][i..]`.
     pub(crate) fn xx_from(&self, i: usize, out: &mut [f64]) {
         debug_assert_eq!(out.len(), self.m - i);
-        let skip = i % WIDE;
-        for (q, cells) in (i / WIDE..).zip(0..(skip + out.len()).div_ceil(WIDE)) {
-            let row = &self.xx[upper(i / WIDE, q) + skip * WIDE..][..WIDE];
-            for (j, cell) in row.iter().enumerate() {
-                let at = cells * WIDE + j;
-                if at >= skip && at - skip < out.len() {
-                    out[at - skip] = *cell;
-                }
-            }
+        let (block, skip) = (i / WIDE, i % WIDE);
+        let row = |q: usize| &self.xx[upper(block, q) + skip * WIDE..][..WIDE];
+        let (first, rest) = out.split_at_mut((WIDE - skip).min(self.m - i));
+        first.copy_from_slice(&row(block)[skip..skip + first.len()]);
+        let (whole, last) = pulp::as_arrays_mut::<WIDE, f64>(rest);
+        for (q, out) in (block + 1..).zip(&mut *whole) {
+            out.copy_from_slice(row(q));
+        }
+        if !last.is_empty() {
+            last.copy_from_slice(&row(block + 1 + whole.len())[..last.len()]);
         }
     }
 
@@ -337,7 +339,11 @@ impl Meet<'_> {
         for strip in strips {
             let (x, y) = strip.panels();
             for left in 0..y {
-                squares(strip.panel(x + left), &mut yy[left * WIDE..(left + 1) * WIDE]);
+                squares::<S, V>(
+                    simd,
+                    strip.panel(x + left),
+                    &mut yy[left * WIDE..(left + 1) * WIDE],
+                );
                 let single = p - left * WIDE == 1;
                 for right in groups(x, if V == 1 { 3 } else { 1 }) {
                     let at = |j| (left * x + right.start + j) * BLOCK;
@@ -391,7 +397,7 @@ fn sixes(strip: &Strip, first: usize, columns: Range<usize>, right: usize, out: 
     let right = strip.panel(right);
     for from in columns.clone().step_by(SIX) {
         let panel = first + from / WIDE;
-        let left = [panel, (panel + 1).min(x + y - 1)].map(|q| strip.panel(q));
+        let left = [strip.panel(panel), strip.panel((panel + 1).min(x + y - 1))];
         let out = &mut out[from * WIDE..columns.end.min(from + SIX) * WIDE];
         match from % WIDE {
             0 => dispatch(tile::Six::<0> { left, right, out }),
@@ -422,19 +428,30 @@ fn lone<S: Simd, const V: usize, const N: usize>(
     }
 }
 
-/// Adds the squared norm of each column of a panel.
-fn squares(panel: &[f64], sums: &mut [f64]) {
-    let (pairs, last) = pulp::as_arrays::<{ 2 * WIDE }, f64>(panel);
-    let mut part = [0.0; 2 * WIDE];
-    for pair in pairs {
-        for (s, y) in part.iter_mut().zip(pair) {
-            *s += y * y;
+/// Adds the squared norm of each column of a panel; four rows are summed side by side, so that no sum waits for itself.
+#[inline(always)]
+fn squares<S: Simd, const V: usize>(simd: S, panel: &[f64], sums: &mut [f64]) {
+    const SIDE: usize = 4;
+    let rows = tile::registers::<S, V>(panel);
+    let (blocks, rest) = pulp::as_arrays::<SIDE, [S::f64s; V]>(rows);
+    let mut part = [[simd.splat_f64s(0.0); V]; SIDE];
+    for block in 0..blocks.len() {
+        for side in 0..SIDE {
+            for v in 0..V {
+                let y = blocks[block][side][v];
+                part[side][v] = simd.mul_add_e_f64s(y, y, part[side][v]);
+            }
         }
     }
-    for (s, y) in part.iter_mut().zip(last) {
-        *s += y * y;
+    for row in 0..rest.len() {
+        for v in 0..V {
+            part[0][v] = simd.mul_add_e_f64s(rest[row][v], rest[row][v], part[0][v]);
+        }
     }
-    for k in 0..WIDE {
-        sums[k] += part[k] + part[WIDE + k];
+    let sums = &mut tile::registers_mut::<S, V>(sums)[0];
+    let [a, b, c, d] = part;
+    for v in 0..V {
+        let (ab, cd) = (simd.add_f64s(a[v], b[v]), simd.add_f64s(c[v], d[v]));
+        sums[v] = simd.add_f64s(sums[v], simd.add_f64s(ab, cd));
     }
 }

@@ -21,7 +21,7 @@ use pulp::{Simd, WithSimd};
 
 use super::gram::{BAND, LEFT, lock, upper};
 use super::instructions::dispatch;
-use super::strip::{Aligned, DEEP, STRIPS, WIDE, groups};
+use super::strip::{Aligned, DEEP, MANY, STRIPS, WIDE, groups};
 use super::tile::SIX;
 use super::{Gram, Source, parallel};
 
@@ -41,7 +41,8 @@ impl Mixed<'_> {
     /// Cost: `n m²` flops in single precision and `2 n m p` in double.
     pub(crate) fn add(&self, gram: &mut Gram, source: &impl Source, rows: Range<usize>) {
         let (m, p) = gram.shape();
-        let count = rows.len().div_ceil(DEEP).min(STRIPS);
+        let threads = if m < SHARED { 1 } else { parallel::threads() };
+        let count = rows.len().div_ceil(DEEP).min(STRIPS.max(threads));
         if count == 0 {
             return;
         }
@@ -50,7 +51,6 @@ impl Mixed<'_> {
         sizes.resize(m.next_multiple_of(BROAD), 1.0);
         let strips: Vec<RwLock<Rounded>> =
             (0..count).map(|_| RwLock::new(Rounded::new(m, p, rows.len().min(DEEP)))).collect();
-        let threads = if m < SHARED { 1 } else { parallel::threads() };
         // The last columns are the longest: they come first.
         let bands: Vec<Mutex<(Range<usize>, &mut [f64])>> =
             gram.bands(BAND).into_iter().rev().map(Mutex::new).collect();
@@ -139,7 +139,7 @@ impl Rounded {
             m,
             depth,
             rows: 0,
-            filled: vec![0.0; depth * (m + p)],
+            filled: vec![0.0; MANY.min(depth) * (m + p)],
             packed: Aligned::zeros(m.div_ceil(BROAD) * depth * BROAD / 2),
             targets: Targets { xy: vec![0.0; m * p], yy: vec![0.0; p] },
         }
@@ -150,26 +150,23 @@ impl Rounded {
         let (m, p) = (self.m, self.targets.yy.len());
         let width = m + p;
         self.rows = rows.len();
-        let filled = &mut self.filled[..rows.len() * width];
-        source.fill(rows.start, filled);
-        let cells: &mut [f32] = pulp::bytemuck::cast_slice_mut(self.packed.cells_mut());
-        for (q, panel) in cells.chunks_exact_mut(self.depth * BROAD).enumerate() {
-            let first = q * BROAD;
-            let units = &units[first..m.min(first + BROAD)];
-            for (to, row) in panel.chunks_exact_mut(BROAD).zip(filled.chunks_exact(width)) {
-                for ((to, v), unit) in to.iter_mut().zip(&row[first..]).zip(units) {
-                    *to = (v * unit) as f32;
-                }
-                to[units.len()..].fill(0.0);
+        for done in (0..rows.len()).step_by(MANY) {
+            let take = MANY.min(rows.len() - done);
+            let filled = &mut self.filled[..take * width];
+            source.fill(rows.start + done, filled);
+            let panels = pulp::bytemuck::cast_slice_mut(self.packed.cells_mut());
+            let panels = pulp::as_arrays_mut::<BROAD, f32>(panels).0;
+            dispatch(Round { filled, width, units, panels, depth: self.depth, done });
+            // Row-major rows are the columns of the transposed matrix.
+            let all = MatRef::from_column_major_slice(&*filled, width, take);
+            let out = MatMut::from_column_major_slice_mut(&mut self.targets.xy, m, p);
+            let how = if done == 0 { Accum::Replace } else { Accum::Add };
+            let y = all.subrows(m, p);
+            matmul(out, how, all.subrows(0, m), y.transpose(), 1.0, Par::Seq);
+            for (k, yy) in self.targets.yy.iter_mut().enumerate() {
+                let sum: f64 = filled.iter().skip(m + k).step_by(width).map(|y| y * y).sum();
+                *yy = if done == 0 { sum } else { *yy + sum };
             }
-        }
-        // Row-major rows are the columns of the transposed matrix.
-        let all = MatRef::from_column_major_slice(&*filled, width, rows.len());
-        let out = MatMut::from_column_major_slice_mut(&mut self.targets.xy, m, p);
-        let y = all.subrows(m, p);
-        matmul(out, Accum::Replace, all.subrows(0, m), y.transpose(), 1.0, Par::Seq);
-        for (k, yy) in self.targets.yy.iter_mut().enumerate() {
-            *yy = filled.iter().skip(m + k).step_by(width).map(|y| y * y).sum();
         }
     }
 
@@ -180,6 +177,50 @@ impl Rounded {
 
     fn panels(&self) -> usize {
         self.m.div_ceil(BROAD)
+    }
+}
+
+/// Rounds rows and lays them out in panels.
+struct Round<'a> {
+    filled: &'a [f64],
+    width: usize,
+    units: &'a [f64],
+    panels: &'a mut [[f32; BROAD]],
+    /// Rows of a panel, and the first to be written.
+    depth: usize,
+    done: usize,
+}
+
+impl WithSimd for Round<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) {
+        let Self { filled, width, units, panels, depth, done } = self;
+        let (m, take) = (units.len(), filled.len() / width);
+        for q in 0..m.div_ceil(BROAD) {
+            let first = q * BROAD;
+            let count = BROAD.min(m - first);
+            // Columns that no row has are zero.
+            let mut unit = [0.0; BROAD];
+            for k in 0..count {
+                unit[k] = units[first + k];
+            }
+            let out = &mut panels[q * depth + done..][..take];
+            for i in 0..take {
+                let row = &filled[i * width + first..];
+                if count == BROAD {
+                    let row = &pulp::as_arrays::<BROAD, f64>(row).0[0];
+                    for k in 0..BROAD {
+                        out[i][k] = (row[k] * unit[k]) as f32;
+                    }
+                } else {
+                    for k in 0..count {
+                        out[i][k] = (row[k] * unit[k]) as f32;
+                    }
+                }
+            }
+        }
     }
 }
 
@@ -236,11 +277,9 @@ impl Products<'_> {
             }
             _ => dispatch(Outer::<1, FROM> { left: cells, right: [panel(0)], out: &mut out }),
         }
-        let first = left * BROAD + FROM;
-        for (i, sums) in out.chunks_exact(right.len() * BROAD).take(WIDE).enumerate() {
-            for (j, sums) in right.clone().zip(sums.chunks_exact(BROAD)) {
-                self.add_up(first + i, j, sums);
-            }
+        let (first, wide) = (left * BROAD + FROM, right.len() * BROAD);
+        for j in 0..right.len() {
+            self.add_up(first..first + WIDE, right.start + j, &out[j * BROAD..], wide);
         }
     }
 
@@ -251,7 +290,7 @@ impl Products<'_> {
         let panel = strip.panel(right);
         for from in columns.clone().step_by(SIX) {
             let q = from / BROAD;
-            let left = [q, (q + 1).min(last)].map(|q| strip.panel(q));
+            let left = [strip.panel(q), strip.panel((q + 1).min(last))];
             let mut out = [0.0_f32; SIX * BROAD];
             let (right_panel, sums) = (panel, &mut out);
             match from % BROAD {
@@ -264,30 +303,36 @@ impl Products<'_> {
                 12 => dispatch(Six::<12> { left, right: right_panel, out: sums }),
                 _ => dispatch(Six::<14> { left, right: right_panel, out: sums }),
             }
-            for (i, sums) in (from..columns.end).zip(out.chunks_exact(BROAD)) {
-                self.add_up(i, right, sums);
-            }
+            self.add_up(from..columns.end.min(from + SIX), right, &out, BROAD);
         }
     }
 
-    /// Adds the sums of column `i` with the sixteen columns of panel `right`, in their own units, where they are on or above the
-    /// diagonal of blocks.
+    /// Adds the sums of some columns with the sixteen columns of panel `right`, in their own units, where they are on or above the
+    /// diagonal of blocks. The sums of one column begin `wide` after those of the one before.
     #[inline(always)]
-    fn add_up(&mut self, i: usize, right: usize, sums: &[f32]) {
-        let (base, size) = (upper(0, self.columns.start), self.sizes[i]);
-        let halves = pulp::as_arrays::<WIDE, f32>(sums).0;
+    fn add_up(&mut self, columns: Range<usize>, right: usize, sums: &[f32], wide: usize) {
+        let base = upper(0, self.columns.start);
         let sizes = pulp::as_arrays::<WIDE, f64>(self.sizes).0;
-        for (j, sums) in (2 * right..self.columns.end).zip(halves) {
-            if i / WIDE <= j {
-                let row = &mut self.sums[upper(i / WIDE, j) - base + i % WIDE * WIDE..];
-                let row = &mut pulp::as_arrays_mut::<WIDE, f64>(row).0[0];
+        for half in 0..2 {
+            let j = 2 * right + half;
+            let last = columns.end.min((j + 1) * WIDE);
+            if j >= self.columns.end || last <= columns.start {
+                continue;
+            }
+            // The blocks of a column are in one piece: eight sums for every row of the matrix.
+            let out = &mut self.sums[upper(0, j) - base + columns.start * WIDE..];
+            let out = pulp::as_arrays_mut::<WIDE, f64>(out).0;
+            let across = sizes[j];
+            for i in 0..last - columns.start {
+                let size = self.sizes[columns.start + i];
+                let row = &pulp::as_arrays::<WIDE, f32>(&sums[i * wide + half * WIDE..]).0[0];
                 // Arrays, so that the compiler knows the lengths and uses whole registers.
                 let mut parts = [0.0; WIDE];
                 for k in 0..WIDE {
-                    parts[k] = f64::from(sums[k]) * (size * sizes[j][k]);
+                    parts[k] = f64::from(row[k]) * (size * across[k]);
                 }
                 for k in 0..WIDE {
-                    row[k] += parts[k];
+                    out[i][k] += parts[k];
                 }
             }
         }
@@ -328,8 +373,13 @@ impl<const N: usize, const FROM: usize> WithSimd for Outer<'_, N, FROM> {
                 }
             }
         }
+        // One by one: sums that are copied as an array would be in memory, and written there in every row.
         let out = pulp::as_arrays_mut::<N, S::f32s>(S::as_mut_simd_f32s(self.out).0).0;
-        out[..WIDE].copy_from_slice(&sums);
+        for i in 0..WIDE {
+            for j in 0..N {
+                out[i][j] = sums[i][j];
+            }
+        }
     }
 }
 
@@ -374,6 +424,10 @@ impl<const FROM: usize> Six<'_, FROM> {
             }
         }
         let out = pulp::as_arrays_mut::<V, S::f32s>(S::as_mut_simd_f32s(self.out).0).0;
-        out[..SIX].copy_from_slice(&sums);
+        for i in 0..SIX {
+            for v in 0..V {
+                out[i][v] = sums[i][v];
+            }
+        }
     }
 }

@@ -23,7 +23,7 @@ use super::strip::{Aligned, Strip, WIDE, groups};
 use super::tile;
 
 /// Features eliminated in one go: their factors for three panels stay in the first-level cache.
-const AHEAD: usize = 128;
+const AHEAD: usize = 64;
 
 /// Columns of the widest corner, and rows that are whitened at once with eight-number registers and with others.
 const CORNER: usize = 3 * WIDE;

@@ -13,6 +13,7 @@
 //! Missing columns and rows are zeros, which change no sum. Features and targets never share a
 //! panel.
 
+use std::cell::RefCell;
 use std::ops::Range;
 
 use pulp::{Simd, WithSimd};
@@ -28,16 +29,21 @@ pub(super) const WIDE: usize = 8;
 /// 4 kB, which would make them evict each other.
 pub(super) const DEEP: usize = 168;
 
-/// Strips that are summed one after another for the same sums: those of a wide matrix pass through the processor once for all of them, and two dozen
-/// panels stay in a second-level cache of 1 MB.
-pub(super) const STRIPS: usize = 4;
+/// Strips that are summed one after another for the same sums: those of a wide matrix pass through the processor once for all of them, and three
+/// dozen panels of each stay in a second-level cache of 1 MB. More strips, one for each thread, change no bit.
+pub(super) const STRIPS: usize = 2;
 
 /// Whitening works on whole blocks of six and of eight rows.
 const ROWS: usize = 24;
 
 /// Cells filled at once before they are packed; of wide rows at least so many rows, so that a basis maps many at once.
 const FILLED: usize = 3 * 1024;
-const MANY: usize = 48;
+pub(super) const MANY: usize = 48;
+
+/// Cells of rows in memory that are packed at once, and so stay in a first-level cache; of wide rows so many rows, which are read
+/// side by side.
+const TOUCHED: usize = 2 * 1024;
+const LEAST: usize = 8;
 
 /// From this many columns on threads share rows that are filled, so many at a time.
 const SHARED: usize = 768;
@@ -58,6 +64,17 @@ impl Aligned {
         Self { store, at, len }
     }
 
+    /// Some numbers, in memory that a [`Strip`] of this thread has used before where there is some.
+    fn recycled(len: usize) -> Self {
+        let fits = |store: &Vec<f64>| store.len() >= len + 7;
+        let store = KEPT.with_borrow_mut(|kept| {
+            kept.iter().position(fits).map(|found| kept.swap_remove(found))
+        });
+        let Some(store) = store else { return Self::zeros(len) };
+        let at = store.as_ptr().align_offset(64).min(7);
+        Self { store, at, len }
+    }
+
     pub(super) fn cells(&self) -> &[f64] {
         &self.store[self.at..self.at + self.len]
     }
@@ -67,6 +84,15 @@ impl Aligned {
     }
 }
 
+thread_local! {
+    /// Memory of strips, for the next ones. The system would give fresh pages for every leaf, and clear them.
+    static KEPT: RefCell<Vec<Vec<f64>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Strips whose memory a thread keeps, and the most cells of one of them: 4 MB in all.
+const KEPT_STRIPS: usize = STRIPS;
+const KEPT_CELLS: usize = 1 << 18;
+
 /// A strip of rows of `[X | Y]`, packed in panels.
 pub(super) struct Strip {
     m: usize,
@@ -74,6 +100,8 @@ pub(super) struct Strip {
     depth: usize,
     rows: usize,
     skipped: usize,
+    /// Rows filled at once, and room for them once a source fills.
+    chunk: usize,
     filled: Vec<f64>,
     packed: Aligned,
 }
@@ -84,23 +112,30 @@ impl Strip {
         let (panels, width) = (m.div_ceil(WIDE) + p.div_ceil(WIDE), m + p);
         let depth = rows.max(1).next_multiple_of(ROWS).min(DEEP);
         let least = if width < SHARED { 8 } else { MANY };
-        let filled = vec![0.0; (FILLED / width).clamp(least.min(depth), depth) * width];
-        let packed = Aligned::zeros(panels * depth * WIDE);
-        Self { m, p, depth, rows: 0, skipped: 0, filled, packed }
+        let chunk = (FILLED / width).clamp(least.min(depth), depth);
+        let mut packed = Aligned::recycled(panels * depth * WIDE);
+        // Columns that no row has; all other cells are written before they are read.
+        for (count, last) in [(m, m.div_ceil(WIDE)), (p, panels)] {
+            if count % WIDE > 0 {
+                packed.cells_mut()[(last - 1) * depth * WIDE..last * depth * WIDE].fill(0.0);
+            }
+        }
+        Self { m, p, depth, rows: 0, skipped: 0, chunk, filled: Vec::new(), packed }
     }
 
     /// Takes some rows in the place of those it has; none leaves it empty.
     pub(super) fn load(&mut self, source: &impl Source, rows: Range<usize>) {
         let width = self.m + self.p;
-        let chunk = self.filled.len() / width;
         let (from, rows) = (rows.start, rows.len());
         let plain = source.plain();
+        let chunk = if plain.is_some() { (TOUCHED / width).max(LEAST) } else { self.chunk };
         let mut done = 0;
         while done < rows {
             let take = chunk.min(rows - done);
             if let Some(plain) = plain {
                 self.pack_plain(plain, from + done, done, take);
             } else {
+                self.filled.resize(self.chunk * width, 0.0);
                 source.fill(from + done, &mut self.filled[..take * width]);
                 self.pack(done, take);
             }
@@ -150,6 +185,9 @@ impl Strip {
             [(plain.x, m - lead, lead, shift(0), features), (plain.y, p, 0, shift(m), targets)]
         {
             let rows = &rows[from * width..(from + take) * width];
+            if rows.len() <= TOUCHED {
+                touch(rows);
+            }
             let panels = pulp::as_arrays_mut::<WIDE, f64>(panels).0;
             dispatch(Pack { rows, width, lead, shift, panels, depth, done, take });
         }
@@ -192,6 +230,20 @@ impl Strip {
     }
 }
 
+impl Drop for Strip {
+    fn drop(&mut self) {
+        let store = std::mem::take(&mut self.packed.store);
+        if store.len() <= KEPT_CELLS {
+            // A thread that ends has nothing to keep it in.
+            let _ = KEPT.try_with(|kept| {
+                let mut kept = kept.borrow_mut();
+                kept.truncate(KEPT_STRIPS - 1);
+                kept.insert(0, store);
+            });
+        }
+    }
+}
+
 /// Lays rows that are in memory out in panels, less a shift.
 struct Pack<'a> {
     rows: &'a [f64],
@@ -206,52 +258,60 @@ struct Pack<'a> {
     take: usize,
 }
 
-/// Panels that are written at once, so that rows are read from one end to the other.
-const SIDE: usize = 8;
-
 impl WithSimd for Pack<'_> {
     type Output = ();
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
         let Self { rows, width, lead, shift, panels, depth, done, take } = self;
-        let (first, last) = (lead.div_ceil(WIDE), (lead + width) / WIDE);
-        let less = |q: usize| -> [f64; WIDE] {
-            std::array::from_fn(|j| shift.get(WIDE * q + j).copied().unwrap_or(0.0))
-        };
-        for group in (first..last).step_by(SIDE) {
-            let count = SIDE.min(last - group);
-            let less: [[f64; WIDE]; SIDE] = std::array::from_fn(|q| less(group + q));
-            let panels = &mut panels[group * depth..(group + count) * depth];
-            for i in 0..take {
-                let row = &rows[i * width + group * WIDE - lead..][..count * WIDE];
-                for (q, cells) in pulp::as_arrays::<WIDE, f64>(row).0.iter().enumerate() {
-                    let out = S::as_mut_simd_f64s(&mut panels[q * depth + done + i]).0;
-                    let (cells, less) = (S::as_simd_f64s(cells).0, S::as_simd_f64s(&less[q]).0);
+        // Loops by number: what iterators do is compiled by itself, for the oldest processor.
+        for q in 0..panels.len() / depth {
+            let mut less = [0.0; WIDE];
+            for j in 0..WIDE.min(shift.len().saturating_sub(WIDE * q)) {
+                less[j] = shift[WIDE * q + j];
+            }
+            let ones = lead.saturating_sub(WIDE * q);
+            let from = WIDE * q + ones - lead;
+            let count = (width - from).min(WIDE - ones);
+            let out = &mut panels[q * depth + done..][..take];
+            if count == WIDE {
+                let less = S::as_simd_f64s(&less).0;
+                for i in 0..take {
+                    let row = S::as_simd_f64s(&rows[i * width + from..][..WIDE]).0;
+                    let out = S::as_mut_simd_f64s(&mut out[i]).0;
                     for v in 0..WIDE / S::F64_LANES {
-                        out[v] = simd.sub_f64s(cells[v], less[v]);
+                        out[v] = simd.sub_f64s(row[v], less[v]);
+                    }
+                }
+            } else if ones == 0 && count == 1 {
+                // A single target.
+                for i in 0..take {
+                    out[i][0] = rows[i * width + from] - less[0];
+                }
+            } else {
+                for i in 0..take {
+                    for j in 0..ones {
+                        out[i][j] = 1.0 - less[j];
+                    }
+                    for j in ones..ones + count {
+                        out[i][j] = rows[i * width + from + j - ones] - less[j];
                     }
                 }
             }
         }
-        // Panels that are not full: the other columns are zero since `new`.
-        for q in (0..first).chain(last.max(first)..(lead + width).div_ceil(WIDE)) {
-            let less = less(q);
-            let ones = lead.saturating_sub(WIDE * q);
-            let from = WIDE * q + ones - lead;
-            let count = (width - from).min(WIDE - ones);
-            for i in 0..take {
-                let out = &mut panels[q * depth + done + i];
-                for j in 0..ones {
-                    out[j] = 1.0 - less[j];
-                }
-                let row = &rows[i * width + from..][..count];
-                for (j, value) in row.iter().enumerate() {
-                    out[ones + j] = value - less[ones + j];
-                }
-            }
-        }
     }
+}
+
+/// Reads every cache line of some cells in order, which brings them into the first-level cache at the speed of memory. Packing reads rows
+/// side by side and would wait for them.
+fn touch(cells: &[f64]) {
+    let mut seen = 0;
+    for line in cells.chunks(WIDE) {
+        seen |= line[0].to_bits();
+        // One line after the other: vector instructions would gather them, at a third of the speed.
+        std::hint::black_box(());
+    }
+    std::hint::black_box(seen);
 }
 
 /// Fills rows from `from` on; threads share those of wide sources.

@@ -184,8 +184,8 @@ pub(super) fn lone<S: Simd, const V: usize, const N: usize>(
             out[j][v] = simd.add_f64s(ab, cd);
         }
     }
-    for (row, left) in rest.iter().enumerate() {
-        let l = simd.splat_f64s(left[0]);
+    for row in 0..rest.len() {
+        let l = simd.splat_f64s(rest[row][0]);
         for j in 0..N {
             for v in 0..V {
                 let r = right[j][blocks.len() * SIDE + row][v];
@@ -231,13 +231,13 @@ impl<const ROWS: usize, const N: usize, const REPLACE: bool> Inner<'_, ROWS, N, 
     fn run<S: Simd, const V: usize>(self, simd: S) {
         let factors = pulp::as_arrays::<N, [S::f64s; V]>(registers::<S, V>(self.factors)).0;
         let factors = pulp::as_arrays::<WIDE, [[S::f64s; V]; N]>(factors).0;
-        let sources = self.sources.chunks(self.stride);
         let mut sums = [[[simd.splat_f64s(0.0); V]; N]; ROWS];
-        for (factors, panel) in factors.iter().zip(sources) {
-            let rows = pulp::as_arrays::<WIDE, f64>(panel).0;
+        for panel in 0..factors.len() {
+            let rows = &self.sources[panel * self.stride..][..ROWS * WIDE];
+            let rows = pulp::as_arrays::<WIDE, f64>(rows).0;
             let rows = &pulp::as_arrays::<ROWS, [f64; WIDE]>(rows).0[0];
             for column in 0..WIDE {
-                let f = factors[column];
+                let f = factors[panel][column];
                 for i in 0..ROWS {
                     let x = simd.splat_f64s(rows[i][column]);
                     for j in 0..N {
@@ -275,11 +275,12 @@ pub(super) fn inner_single<S: Simd, const V: usize, const ROWS: usize>(
 ) -> [f64; ROWS] {
     let factors = registers::<S, V>(factors);
     let mut sums = [[simd.splat_f64s(0.0); V]; ROWS];
-    for (f, panel) in factors.iter().zip(sources.chunks(stride)) {
-        let rows = &pulp::as_arrays::<ROWS, [S::f64s; V]>(registers::<S, V>(panel)).0[0];
+    for panel in 0..factors.len() {
+        let rows = registers::<S, V>(&sources[panel * stride..][..ROWS * WIDE]);
+        let rows = &pulp::as_arrays::<ROWS, [S::f64s; V]>(rows).0[0];
         for i in 0..ROWS {
             for v in 0..V {
-                sums[i][v] = simd.mul_add_e_f64s(rows[i][v], f[v], sums[i][v]);
+                sums[i][v] = simd.mul_add_e_f64s(rows[i][v], factors[panel][v], sums[i][v]);
             }
         }
     }
