@@ -34,7 +34,7 @@ pub(super) const LEFT: usize = 36;
 const NARROW: usize = 24;
 
 /// Feature panels from which on threads share strips, and the panels on the right that one of them takes at once.
-const SHARED: usize = 64;
+const SHARED: usize = 48;
 pub(super) const BAND: usize = 12;
 
 /// `XᵀX` (upper half), `XᵀY` and the squared norm of each column of `Y`, as running sums.

@@ -104,7 +104,7 @@ impl Mixed<'_> {
 }
 
 /// Columns from which on threads share the work.
-const SHARED: usize = 512;
+const SHARED: usize = 384;
 
 /// Products with targets, in double precision.
 struct Targets {

@@ -42,7 +42,7 @@ pub(super) const MANY: usize = 48;
 
 /// Cells of rows in memory that are packed at once, and so stay in a first-level cache; of wide rows so many rows, which are read
 /// side by side.
-const TOUCHED: usize = 2 * 1024;
+const PREFETCHED: usize = 2 * 1024;
 const LEAST: usize = 8;
 
 /// From this many columns on threads share rows that are filled, so many at a time.
@@ -128,7 +128,7 @@ impl Strip {
         let width = self.m + self.p;
         let (from, rows) = (rows.start, rows.len());
         let plain = source.plain();
-        let chunk = if plain.is_some() { (TOUCHED / width).max(LEAST) } else { self.chunk };
+        let chunk = if plain.is_some() { (PREFETCHED / width).max(LEAST) } else { self.chunk };
         let mut done = 0;
         while done < rows {
             let take = chunk.min(rows - done);
@@ -185,8 +185,8 @@ impl Strip {
             [(plain.x, m - lead, lead, shift(0), features), (plain.y, p, 0, shift(m), targets)]
         {
             let rows = &rows[from * width..(from + take) * width];
-            if rows.len() <= TOUCHED {
-                touch(rows);
+            if rows.len() <= PREFETCHED {
+                prefetch(rows);
             }
             let panels = pulp::as_arrays_mut::<WIDE, f64>(panels).0;
             dispatch(Pack { rows, width, lead, shift, panels, depth, done, take });
@@ -304,7 +304,7 @@ impl WithSimd for Pack<'_> {
 
 /// Reads every cache line of some cells in order, which brings them into the first-level cache at the speed of memory. Packing reads rows
 /// side by side and would wait for them.
-fn touch(cells: &[f64]) {
+fn prefetch(cells: &[f64]) {
     let mut seen = 0;
     for line in cells.chunks(WIDE) {
         seen |= line[0].to_bits();

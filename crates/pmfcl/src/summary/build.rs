@@ -29,6 +29,9 @@ const NARROW: usize = 512;
 /// Columns from which on leaves are summed one after another by all threads, instead of one by each.
 const SHARED: usize = 512;
 
+/// The same for sums of products, of which threads can share a strip at less cost.
+const SHARED_SUMS: usize = 384;
+
 /// How rows are accumulated.
 ///
 /// | | products | digits lost | use |
@@ -239,7 +242,7 @@ impl Summarizer {
             Accumulator::Mixed => sums(Some(vec![1.0; m])),
         };
         // Sums of wide designs are not worth collecting many rows for: nothing has to be merged.
-        let summed = m > SHARED && !matches!(state, State::Forest(_));
+        let summed = m > SHARED_SUMS && !matches!(state, State::Forest(_));
         let leaf = if summed { (2 * m).max(4096) } else { kernel::leaf_rows(m) };
         Ok(Self {
             leaf,
@@ -485,8 +488,9 @@ impl Summarizer {
                 next = 1;
             }
         }
-        let together = design.width() > SHARED;
-        if together && matches!(self.state, State::Sums { .. }) {
+        let summed = matches!(self.state, State::Sums { .. });
+        let together = design.width() > if summed { SHARED_SUMS } else { SHARED };
+        if together && summed {
             let shift = self.state.shift().to_vec();
             let units = match self.state.way() {
                 Way::Mixed(units) => units.to_vec(),
