@@ -108,7 +108,12 @@ impl Learner {
                 });
             }
         };
-        let mut pool = Pool::with_tasks(Some((base, fade)), shape, &[Part { task: part, share }])?;
+        let mut pool = Pool::with_tasks(
+            Some((base, fade)),
+            shape,
+            &[Part { task: part, share }],
+            self.pooling(),
+        )?;
         pool.tasks -= 1;
         Ok(Some(Arc::new(pool)))
     }

@@ -8,7 +8,7 @@
 //! Equal summaries give equal bytes. Reading checks every length before it allocates, and every
 //! invariant before it returns.
 
-use super::Summary;
+use super::{Echelon, Form, Summary};
 use crate::error::{Error, Result};
 
 const MAGIC: &[u8; 4] = b"PMFS";
@@ -29,13 +29,13 @@ impl Summary {
             out.extend_from_slice(&(size as u32).to_le_bytes());
         }
         out.extend_from_slice(&self.n.to_le_bytes());
-        for pivot in &self.pivots {
+        for pivot in &self.echelon().pivots {
             out.extend_from_slice(&pivot.to_le_bytes());
         }
         for v in (0..self.rank()).flat_map(|i| self.padded_row(i)) {
             out.extend_from_slice(&v.to_le_bytes());
         }
-        for v in self.c.iter().chain(&self.target_sum) {
+        for v in self.residual().iter().chain(&self.target_sum) {
             out.extend_from_slice(&v.to_le_bytes());
         }
         let check = crc32(&out);
@@ -129,7 +129,8 @@ impl Summary {
             start
         });
         let starts = starts.collect();
-        let summary = Self { n, m, p, pivots, packed, starts, c, target_sum };
+        let form = Form::Triangle(Echelon { pivots, packed, starts, c });
+        let summary = Self { n, m, p, target_sum, form };
         if !summary.is_finite() {
             return refuse("it holds numbers that are not finite");
         }
