@@ -511,7 +511,10 @@ impl Learner {
     /// As [`Learner::learn`].
     pub fn summarize(&self, rows: TaskRows<'_>) -> Result<TaskSummary> {
         let design = self.design.as_ref().ok_or(Error::NotLearned)?;
-        let mut passes = InMemory::new(self.context_with(design), rows)?;
+        // A summary on its own is a triangle with all its digits, whatever memory would make of it.
+        let settings = Settings { memory: MemoryKind::Ledger, ..self.settings.clone() };
+        let context = TaskContext { settings: &settings, ..self.context_with(design) };
+        let mut passes = InMemory::new(context, rows)?;
         let first = passes.run(&self.problem.first_pass())?;
         let draft = self.fit(design, first, &mut passes, 1.0)?;
         let known = self.problem.method().outputs_with(&self.outputs, &draft.summary)?;

@@ -192,6 +192,11 @@ impl Summary {
     /// When `θ` has another shape than the summary, the summary is empty, or the loss leaves the range of
     /// double precision.
     pub fn loss(&self, theta: &Theta) -> Result<f64> {
+        if let Some(sums) = self.sums() {
+            self.check(theta)?;
+            let squares: f64 = (0..self.p).map(|k| sums.squared_errors(k, theta.column(k))).sum();
+            return within("the loss", squares / (2.0 * self.n));
+        }
         within("the loss", self.forgetting(theta)? + self.min_loss())
     }
 

@@ -12,7 +12,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use super::{Echelon, Form, Summary, echelon};
+use super::{Echelon, Form, Summary, dot, echelon};
 use crate::error::{Error, Result};
 use crate::kernel::{Gram, Source};
 
@@ -165,6 +165,15 @@ impl Sums {
     pub(super) fn column_squares(&self) -> Vec<f64> {
         let (m, _) = self.rest.shape();
         (0..m).map(|j| self.first[j] * self.first[j] + self.rest.xx(j, j)).collect()
+    }
+
+    /// `Σ w (y_k − xᵀθ)²` of target `k`.
+    pub(super) fn squared_errors(&self, k: usize, theta: &[f64]) -> f64 {
+        let (m, _) = self.rest.shape();
+        let first = dot(&self.first[..m], theta) - self.first[m + k];
+        let pulled: f64 = (0..m).map(|j| self.rest.xy(j, k) * theta[j]).sum();
+        let rest = self.rest.yy(k) + dot(&self.rest.times(theta), theta) - 2.0 * pulled;
+        first * first + rest.max(0.0)
     }
 
     /// The most that the rank can be.
@@ -478,8 +487,8 @@ mod tests {
     fn sums_that_overflow_are_refused() {
         let (_, sums) = both(40, 2.0, 3);
         assert!(matches!(sums.scale(1e305), Err(Error::Range { .. })));
-        let large = sums.scale(1e299).unwrap();
-        let found = large.merge(&large.scale(2.0).unwrap());
+        let large = sums.scale(1e297).unwrap();
+        let found = (0..5).try_fold(large.clone(), |sum, _| sum.merge(&sum));
         assert!(matches!(found, Err(Error::Overflow { .. })));
     }
 

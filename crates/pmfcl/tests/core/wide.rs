@@ -31,8 +31,10 @@ fn data(n: usize, mean: f64) -> Data {
     Data { x, y, classes }
 }
 
+/// The basis does not depend on the rows of the first task.
 fn settings(accumulator: Accumulator, memory: MemoryKind) -> Settings {
-    Settings { basis: "relu:600".parse().unwrap(), accumulator, memory, ..Settings::default() }
+    let basis = "relu:600,scale=none".parse().unwrap();
+    Settings { basis, accumulator, memory, ..Settings::default() }
 }
 
 /// Learns tasks that end at the given rows.
@@ -76,7 +78,7 @@ const SPLITS: [&[usize]; 3] = [&[2000], &[150, 400, 1100, 2000], &[1400, 1600, 2
 #[test]
 fn every_memory_and_accumulator_gives_the_model_of_factors() {
     let squared = Problem::squared();
-    for mean in [0.0, 50.0] {
+    for mean in [0.0, 4.0] {
         let data = data(2000, mean);
         for ridge in [Ridge::Fixed(1e-2), Ridge::Auto] {
             let with = |accumulator, memory| Settings {
@@ -117,7 +119,7 @@ fn a_model_after_every_task_is_the_last_one_in_the_end() {
         assert!(found <= 1e-9, "{memory}: {found:e}");
         // What is asked of the triangle is what the ledger says.
         let (pool, rank) = (&every.pool().unwrap().quadratic, every.solution().unwrap().rank());
-        assert_eq!((rank, pool.rank(), pool.width()), (613, 613, 613));
+        assert_eq!((rank, pool.rank()), (pool.width(), pool.width()));
         let (a, b) = (every.mean_forgetting().unwrap(), last.mean_forgetting().unwrap());
         assert!((a - b).abs() <= 1e-7 * (1.0 + b), "{a} against {b}");
     }
