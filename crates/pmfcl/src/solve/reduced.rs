@@ -107,10 +107,10 @@ impl Reduced {
     /// The largest eigenvalue, to twelve digits.
     pub(super) fn largest(&self) -> f64 {
         let Tridiagonal { diagonal, below } = &self.form;
-        let beside = |i: usize| below.get(i).map_or(0.0, |v| v.abs());
+        let side = |i: usize| below.get(i).map_or(0.0, |v| v.abs());
         let rows = diagonal.iter().enumerate();
-        let reach = |(i, d): (usize, &f64)| d + beside(i) + i.checked_sub(1).map_or(0.0, beside);
-        let (mut low, mut high) = (0.0, rows.map(reach).fold(0.0, f64::max));
+        let row_sum = |(i, d): (usize, &f64)| d + side(i) + i.checked_sub(1).map_or(0.0, side);
+        let (mut low, mut high) = (0.0, rows.map(row_sum).fold(0.0, f64::max));
         // All pivots of T − x are negative where x is above all eigenvalues.
         let is_above = |x: f64| {
             let mut pivot = -1.0;

@@ -117,9 +117,13 @@ fn a_model_after_every_task_is_the_last_one_in_the_end() {
         }
         let found = gap(&every.predict(rows(&data)).unwrap(), &last.predict(rows(&data)).unwrap());
         assert!(found <= 1e-9, "{memory}: {found:e}");
-        // What is asked of the triangle is what the ledger says.
-        let (pool, rank) = (&every.pool().unwrap().quadratic, every.solution().unwrap().rank());
-        assert_eq!((rank, pool.rank()), (pool.width(), pool.width()));
+        // Far from zero many features are linear, and depend on each other.
+        let factors = Settings { accumulator: Accumulator::Qr, ..last.settings().clone() };
+        let factors = learned(&Problem::squared(), factors, &data, SPLITS[1]);
+        let rank = factors.solution().unwrap().rank();
+        assert!(rank < 600);
+        assert_eq!(every.solution().unwrap().rank(), rank);
+        assert_eq!(every.pool().unwrap().quadratic.rank(), rank);
         let (a, b) = (every.mean_forgetting().unwrap(), last.mean_forgetting().unwrap());
         assert!((a - b).abs() <= 1e-7 * (1.0 + b), "{a} against {b}");
     }

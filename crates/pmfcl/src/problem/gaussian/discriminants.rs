@@ -251,7 +251,7 @@ impl Discriminants {
 
     /// `Σ^{−1/2}` as a matrix over all features, row after row, so that distances of many rows are one matrix product.
     pub(super) fn whitening(&self) -> Vec<f64> {
-        self.whitening_of(&|scaled| self.root.whiten(scaled))
+        self.whitening_of(&|scaled| self.root.whiten_diagonal(scaled))
     }
 
     /// The same for another covariance on the scaled features.
@@ -434,6 +434,18 @@ impl Root {
                 along
             }
         }
+    }
+
+    /// `L⁻ᵀ d` for a diagonal matrix: its columns are zero above the diagonal, and so are those of the result.
+    fn whiten_diagonal(&self, mut d: Mat<f64>) -> Mat<f64> {
+        let Self::Triangle(l) = self else { return self.whiten(d) };
+        let q = l.ncols();
+        each(tiles(d.as_mut()).into_iter().enumerate().collect(), |(i, tile)| {
+            let from = i * TILE;
+            let corner = l.as_ref().submatrix(from, from, q - from, q - from);
+            corner.transpose().solve_lower_triangular_in_place(tile.subrows_mut(from, q - from));
+        });
+        d
     }
 
     /// `L⁻¹ w`
