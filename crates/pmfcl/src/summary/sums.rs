@@ -220,6 +220,15 @@ impl Summary {
         }
     }
 
+    /// The first row of `R`, where column 0 is not zero in all rows: with an intercept the means, times the root of `n`.
+    pub(crate) fn first_row(&self) -> Option<&[f64]> {
+        match self.sums() {
+            Some(sums) => Some(&sums.first[..self.m]).filter(|first| first[0] > 0.0),
+            None if self.pivots().next() == Some(0) => Some(self.row(0).1),
+            None => None,
+        }
+    }
+
     /// Whether the summary is kept as sums.
     pub(crate) fn is_summed(&self) -> bool {
         self.sums().is_some()
