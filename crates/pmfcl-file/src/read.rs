@@ -281,7 +281,7 @@ pub(crate) fn solution(values: &Values, value: &Value) -> Result<Solution, Strin
         .map_err(|e| e.to_string())?;
     Ok(Solution {
         theta,
-        rank: size("rank")?,
+        rank: size("rank")?.into(),
         outcome: if boolean("unique")? { Outcome::Unique } else { Outcome::MinimumNorm },
         penalty: penalty.map_err(|e| e.to_string())?,
     })

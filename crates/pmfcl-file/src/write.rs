@@ -348,7 +348,7 @@ fn write_values(
         text(json!({
             "width": solution.theta.width(),
             "targets": solution.theta.targets(),
-            "rank": solution.rank,
+            "rank": solution.rank(),
             "unique": solution.outcome == Outcome::Unique,
             "ridge": match solution.penalty.own_ridges() {
                 Some(own) => json!(own),

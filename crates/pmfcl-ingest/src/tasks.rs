@@ -154,12 +154,13 @@ impl Ingest {
             self.fix_design(learner, learning.files, &extra)?;
         }
         let Some(design) = &self.design else { return Err(pmfcl::Error::NotLearned.into()) };
+        // Pieces are summarized on threads, and inside one there is one; of a wide design one piece is work for all.
+        let threads = if design.width() > WIDE { learner.settings().threads } else { 1 };
         let recipe = Recipe {
             schema: &self.schema,
             learning,
             learner,
-            // Pieces are summarized on threads; inside one there is one.
-            settings: Settings { threads: 1, ..learner.settings().clone() },
+            settings: Settings { threads, ..learner.settings().clone() },
             design,
             keep_rows: learner.problem().looks_again(),
         };
@@ -488,6 +489,9 @@ pub(crate) fn extra_columns(schema: &Schema, task: Option<&str>, classes: bool) 
 fn no_rows(files: &Files, read: Read) -> IngestError {
     IngestError::NoRows { file: files.paths[0].display().to_string(), dropped: read.dropped }
 }
+
+/// Columns from which on threads share the sums of one piece.
+const WIDE: usize = 512;
 
 /// The task summary a model would keep of these files as one task, made once more: to unlearn it from compact memory.
 ///

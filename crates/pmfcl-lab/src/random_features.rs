@@ -51,6 +51,8 @@ pub struct Case {
     pub accumulator: Accumulator,
     /// When a model is asked for.
     pub asked: Asked,
+    /// Whether all other settings are the defaults: a ledger, and the automatic ridge.
+    pub defaults: bool,
 }
 
 /// What one side needed.
@@ -102,6 +104,11 @@ pub fn one(case: Case) -> Result<String, Trouble> {
         memory: MemoryKind::Compact,
         ..Settings::default()
     };
+    let settings = if case.defaults {
+        Settings { basis: basis(case.width)?, ..Settings::default() }
+    } else {
+        settings
+    };
     let mut learner = Learner::new(Problem::squared(), settings)?;
     let begin = Instant::now();
     let size = ROWS / TASKS;
@@ -131,6 +138,13 @@ pub fn run(widths: &[usize], turns: usize, program: &Path) -> Result<Vec<Table>,
     let path = |name: &str| folder.path().join(name);
     std::fs::write(path("x.npy"), npy(&[ROWS, INPUTS], &x)).map_err(trouble)?;
     std::fs::write(path("y.npy"), npy(&[ROWS], &y)).map_err(trouble)?;
+    let files: Vec<_> = (0..TASKS).map(|t| path(&format!("task{t}.csv"))).collect();
+    for ((file, x), y) in
+        files.iter().zip(x.chunks(ROWS / TASKS * INPUTS)).zip(y.chunks(ROWS / TASKS))
+    {
+        std::fs::write(file, csv(x, y)).map_err(trouble)?;
+    }
+    let product = program.with_file_name("pmfcl");
     let mut table = Table::new(
         &format!("{ROWS} rows of {INPUTS} inputs in {TASKS} tasks, ridge {RIDGE}"),
         &["features", "model after", "way", "seconds", "of NumPy", "peak MB", "of NumPy", "mse"],
@@ -150,22 +164,32 @@ pub fn run(widths: &[usize], turns: usize, program: &Path) -> Result<Vec<Table>,
                 command.args([TASKS.to_string(), RIDGE.to_string(), asked.name().to_owned()]);
                 command
             };
-            let ours = |accumulator: Accumulator| {
+            let ours = |accumulator: Accumulator, defaults: bool| {
                 let mut command = Command::new(program);
                 command.args(["bench", "wide", "--one", "--widths", &width.to_string()]);
                 command.args(["--accumulator", &accumulator.to_string(), "--asked", asked.name()]);
+                if defaults {
+                    command.arg("--defaults");
+                }
                 command
             };
-            let ways = [
-                ("NumPy", None),
-                ("qr", Some(Accumulator::Qr)),
-                ("gram", Some(Accumulator::Gram)),
-                ("mixed", Some(Accumulator::Mixed)),
+            let mut ways = vec![
+                ("NumPy", Way::Peer),
+                ("gram", Way::Ours(Accumulator::Gram, false)),
+                ("mixed", Way::Ours(Accumulator::Mixed, false)),
+                ("default settings", Way::Ours(Accumulator::Auto, true)),
             ];
-            let mut found: [Vec<Measured>; 4] = Default::default();
+            if asked == Asked::Last && product.exists() {
+                ways.push(("pmfcl learn, gram", Way::Command));
+            }
+            let mut found = vec![Vec::new(); ways.len()];
             for _ in 0..turns.max(1) {
                 for ((_, way), found) in ways.iter().zip(&mut found) {
-                    found.push(measure(way.map_or_else(&peer, &ours))?);
+                    found.push(match way {
+                        Way::Peer => measure(peer())?,
+                        Way::Ours(accumulator, defaults) => measure(ours(*accumulator, *defaults))?,
+                        Way::Command => learn(&product, folder.path(), &files, width)?,
+                    });
                 }
             }
             let median = |list: &[Measured]| {
@@ -182,17 +206,69 @@ pub fn run(widths: &[usize], turns: usize, program: &Path) -> Result<Vec<Table>,
                     (*name).to_owned(),
                     format!("{:.2}", side.seconds),
                     format!("{:.2}", side.seconds / numpy.seconds),
-                    format!("{:.0}", side.peak / 1e6),
-                    format!("{:.2}", side.peak / numpy.peak),
-                    format!("{:.6e}", side.error),
+                    known(side.peak, format!("{:.0}", side.peak / 1e6)),
+                    known(side.peak, format!("{:.2}", side.peak / numpy.peak)),
+                    known(side.error, format!("{:.6e}", side.error)),
                 ]);
             }
         }
     }
     table.note("Medians, taken in turns. Seconds from rows in memory to the last model; all sides use all processors; compact memory.");
     table.note(format!("Instructions of pmfcl's kernels: {}.", instruction_set()));
-    table.note("Few rows are factored whatever the accumulator: with no more than twice as many rows per task as features, qr and gram are the same.");
+    table.note("Default settings: a ledger with a triangle per task, and a ridge chosen by cross-validation, which NumPy is not asked for.");
+    table.note("pmfcl learn: ten CSV files to a model file, compact memory, every task written before the next; the process as a whole.");
     Ok(vec![table])
+}
+
+/// The text of a number that was measured.
+fn known(value: f64, text: String) -> String {
+    if value.is_nan() { "–".to_owned() } else { text }
+}
+
+/// Who is measured.
+#[derive(Debug, Clone, Copy)]
+enum Way {
+    Peer,
+    /// The library with an accumulator, all else by default or as NumPy does it.
+    Ours(Accumulator, bool),
+    /// The command line, from files to a file.
+    Command,
+}
+
+/// The whole command. Its memory and error are not measured.
+fn learn(
+    product: &Path,
+    folder: &Path,
+    files: &[std::path::PathBuf],
+    width: usize,
+) -> Result<Measured, Trouble> {
+    let trouble = |e: std::io::Error| Trouble::Peer(e.to_string());
+    let model = folder.join("model.pmf");
+    if model.exists() {
+        std::fs::remove_file(&model).map_err(trouble)?;
+    }
+    let mut command = Command::new(product);
+    command.arg("learn").arg(&model).args(files);
+    command.args(["--target", "y", "--memory", "compact", "--accumulator", "gram", "--quiet"]);
+    command.args(["--basis", &basis(width)?.to_string(), "--ridge", &RIDGE.to_string()]);
+    let begin = Instant::now();
+    let done = command.output().map_err(trouble)?;
+    let seconds = begin.elapsed().as_secs_f64();
+    if !done.status.success() {
+        return Err(Trouble::Peer(String::from_utf8_lossy(&done.stderr).into_owned()));
+    }
+    Ok(Measured { seconds, peak: f64::NAN, error: f64::NAN })
+}
+
+/// Rows of inputs and a target as a CSV file.
+fn csv(x: &[f64], y: &[f64]) -> String {
+    let mut text: String = (0..INPUTS).map(|j| format!("x{j},")).collect();
+    text.push_str("y\n");
+    for (x, y) in x.chunks_exact(INPUTS).zip(y) {
+        x.iter().for_each(|v| text.push_str(&format!("{v},")));
+        text.push_str(&format!("{y}\n"));
+    }
+    text
 }
 
 fn measure(mut command: Command) -> Result<Measured, Trouble> {

@@ -226,7 +226,7 @@ impl PyModel {
             Ok((learner.solution().map_err(raised)?, learner.facts().map_err(raised)?))
         })?;
         let dict = PyDict::new(py);
-        dict.set_item("rank", solution.rank)?;
+        dict.set_item("rank", solution.rank())?;
         dict.set_item("unique", solution.outcome == Outcome::Unique)?;
         match solution.penalty.own_ridges() {
             Some(own) => dict.set_item("ridge", PyArray1::from_slice(py, own))?,

@@ -42,7 +42,7 @@ pub(crate) fn html(study: &Study<'_>) -> String {
         }
     };
     let outcome = match study.solution.outcome {
-        Outcome::Unique if study.solution.rank < study.width() => "the ridge settles the rest",
+        Outcome::Unique if study.solution.rank() < study.width() => "the ridge settles the rest",
         Outcome::Unique => "one best model",
         Outcome::MinimumNorm => "many equally good models; the shortest was taken",
     };
@@ -55,7 +55,7 @@ pub(crate) fn html(study: &Study<'_>) -> String {
         number::bytes(rows),
         number::percent(state / rows),
         number::grouped(study.width() as f64),
-        number::grouped(study.solution.rank as f64),
+        number::grouped(study.solution.rank() as f64),
         ridge(study),
     );
     if folded {

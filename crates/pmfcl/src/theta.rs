@@ -64,6 +64,11 @@ impl Theta {
         &mut self.cells[k * self.m..(k + 1) * self.m]
     }
 
+    /// Parameters of every target, to write.
+    pub(crate) fn columns_mut(&mut self) -> impl Iterator<Item = &mut [f64]> {
+        self.cells.chunks_exact_mut(self.m.max(1))
+    }
+
     /// All numbers, target by target.
     pub fn cells(&self) -> &[f64] {
         &self.cells

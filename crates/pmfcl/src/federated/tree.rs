@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use crate::error::Result;
-use crate::problem::{Part, Pool};
+use crate::problem::{Part, Pool, Pooling};
 
 const LEAVES: usize = 32;
 
@@ -68,7 +68,7 @@ impl Tree {
         let made = if at >= LEAVES {
             match &tasks(at - LEAVES)[..] {
                 [] => None,
-                parts => Some(Arc::new(Pool::with_tasks(None, shape, parts)?)),
+                parts => Some(Arc::new(Pool::with_tasks(None, shape, parts, Pooling::Triangles)?)),
             }
         } else {
             match (self.node(2 * at, shape, tasks)?, self.node(2 * at + 1, shape, tasks)?) {

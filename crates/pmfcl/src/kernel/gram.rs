@@ -229,13 +229,13 @@ impl Gram {
     }
 
     /// Adds to `XᵀY[i][k]`.
-    pub(super) fn add_xy(&mut self, i: usize, k: usize, v: f64) {
+    pub(crate) fn add_xy(&mut self, i: usize, k: usize, v: f64) {
         let at = k / WIDE * self.m.div_ceil(WIDE) + i / WIDE;
         self.yx[at * BLOCK + k % WIDE * WIDE + i % WIDE] += v;
     }
 
     /// Adds to `Σ y²` of target `k`.
-    pub(super) fn add_yy(&mut self, k: usize, v: f64) {
+    pub(crate) fn add_yy(&mut self, k: usize, v: f64) {
         self.yy[k] += v;
     }
 
@@ -453,5 +453,169 @@ fn squares<S: Simd, const V: usize>(simd: S, panel: &[f64], sums: &mut [f64]) {
     for v in 0..V {
         let (ab, cd) = (simd.add_f64s(a[v], b[v]), simd.add_f64s(c[v], d[v]));
         sums[v] = simd.add_f64s(sums[v], simd.add_f64s(ab, cd));
+    }
+}
+
+/// Numbers that one thread works on at once.
+const PIECE: usize = 1 << 15;
+
+/// Algebra of sums that are kept.
+impl Gram {
+    /// Adds the sums over other rows, times `factor`.
+    pub(crate) fn add_scaled(&mut self, other: &Self, factor: f64) {
+        debug_assert_eq!((self.m, self.p), (other.m, other.p));
+        let pairs = self.xx.chunks_mut(PIECE).zip(other.xx.chunks(PIECE)).collect();
+        parallel::each(pairs, |(mine, theirs): (&mut [f64], &[f64])| {
+            mine.iter_mut().zip(theirs).for_each(|(a, b)| *a += factor * b);
+        });
+        for (mine, theirs) in [(&mut self.yx, &other.yx), (&mut self.yy, &other.yy)] {
+            mine.iter_mut().zip(theirs).for_each(|(a, b)| *a += factor * b);
+        }
+    }
+
+    /// Multiplies all sums.
+    pub(crate) fn scale(&mut self, factor: f64) {
+        parallel::each(self.xx.chunks_mut(PIECE).collect(), |piece: &mut [f64]| {
+            piece.iter_mut().for_each(|v| *v *= factor);
+        });
+        self.yx.iter_mut().chain(&mut self.yy).for_each(|v| *v *= factor);
+    }
+
+    /// Adds the products of one row of features and targets, times `factor`.
+    pub(crate) fn add_outer(&mut self, row: &[f64], factor: f64) {
+        let (m, p, panels) = (self.m, self.p, self.m.div_ceil(WIDE));
+        let mut x = vec![0.0; panels * WIDE];
+        x[..m].copy_from_slice(&row[..m]);
+        let x = &pulp::as_arrays::<WIDE, f64>(&x).0;
+        parallel::each(bands(&mut self.xx, panels, BAND), |(columns, blocks)| {
+            let lefts = columns.flat_map(|j| (0..=j).map(move |i| (i, j)));
+            for (block, (i, j)) in blocks.chunks_exact_mut(BLOCK).zip(lefts) {
+                for (row, a) in pulp::as_arrays_mut::<WIDE, f64>(block).0.iter_mut().zip(&x[i]) {
+                    let a = factor * a;
+                    row.iter_mut().zip(&x[j]).for_each(|(v, b)| *v += a * b);
+                }
+            }
+        });
+        for (k, y) in row[m..m + p].iter().enumerate() {
+            for (i, x) in row[..m].iter().enumerate() {
+                self.add_xy(i, k, factor * x * y);
+            }
+            self.yy[k] += factor * y * y;
+        }
+    }
+
+    /// Sets all sums of feature `i` to zero.
+    pub(crate) fn clear(&mut self, i: usize) {
+        let (panel, at) = (i / WIDE, i % WIDE);
+        for above in 0..=panel {
+            let block = &mut self.xx[upper(above, panel)..][..BLOCK];
+            block.iter_mut().skip(at).step_by(WIDE).for_each(|v| *v = 0.0);
+        }
+        for right in panel..self.m.div_ceil(WIDE) {
+            self.xx[upper(panel, right) + at * WIDE..][..WIDE].fill(0.0);
+        }
+        for k in 0..self.p {
+            let at = k / WIDE * self.m.div_ceil(WIDE) + panel;
+            self.yx[at * BLOCK + k % WIDE * WIDE + i % WIDE] = 0.0;
+        }
+    }
+
+    /// The same with other targets: target `k` is the `from(k)`-th of these, or zero in all rows.
+    pub(crate) fn with_targets(&self, count: usize, from: impl Fn(usize) -> Option<usize>) -> Self {
+        let panels = self.m.div_ceil(WIDE);
+        let groups = count.div_ceil(WIDE);
+        let (yx, yy) = (vec![0.0; groups * panels * BLOCK], vec![0.0; groups * WIDE]);
+        let mut changed = Self { m: self.m, p: count, xx: self.xx.clone(), yx, yy };
+        for k in 0..count {
+            let Some(old) = from(k) else { continue };
+            changed.yy[k] = self.yy[old];
+            for i in 0..self.m {
+                changed.add_xy(i, k, self.xy(i, old));
+            }
+        }
+        changed
+    }
+
+    /// `XᵀX v`.
+    ///
+    /// Bands of columns have sums of their own, which are added in order, so that bits do not depend on threads.
+    pub(crate) fn times(&self, v: &[f64]) -> Vec<f64> {
+        let panels = self.m.div_ceil(WIDE);
+        let mut padded = vec![0.0; panels * WIDE];
+        padded[..self.m].copy_from_slice(v);
+        let v = pulp::as_arrays::<WIDE, f64>(&padded).0;
+        let wide = panels.div_ceil(WIDE).max(BAND);
+        let mut parts = vec![vec![[0.0; WIDE]; panels]; panels.div_ceil(wide)];
+        let jobs = groups(panels, wide).zip(&mut parts).collect();
+        parallel::each(jobs, |(columns, out): (Range<usize>, &mut Vec<[f64; WIDE]>)| {
+            let blocks = &self.xx[upper(0, columns.start)..upper(0, columns.end)];
+            let lefts = columns.flat_map(|j| (0..=j).map(move |i| (i, j)));
+            for (block, (i, j)) in blocks.chunks_exact(BLOCK).zip(lefts) {
+                let rows = pulp::as_arrays::<WIDE, f64>(block).0;
+                let mut down = out[j];
+                for (a, row) in rows.iter().enumerate() {
+                    for b in 0..WIDE {
+                        down[b] += row[b] * v[i][a];
+                    }
+                }
+                out[j] = down;
+                if i < j {
+                    for (a, row) in rows.iter().enumerate() {
+                        out[i][a] += (0..WIDE).map(|b| row[b] * v[j][b]).sum::<f64>();
+                    }
+                }
+            }
+        });
+        let mut sum = vec![0.0; self.m];
+        for part in &parts {
+            sum.iter_mut().zip(part.as_flattened()).for_each(|(s, v)| *s += v);
+        }
+        sum
+    }
+
+    /// The Frobenius norm of `XᵀX` with features scaled to unit length: no eigenvalue is above it.
+    pub(crate) fn correlation_norm(&self) -> f64 {
+        let panels = self.m.div_ceil(WIDE);
+        let mut inverse = vec![[0.0; WIDE]; panels];
+        for (j, v) in inverse.as_flattened_mut()[..self.m].iter_mut().enumerate() {
+            let square = self.xx(j, j);
+            *v = if square > 0.0 { 1.0 / square } else { 0.0 };
+        }
+        let mut sums = vec![0.0; panels.div_ceil(BAND)];
+        let jobs = groups(panels, BAND).zip(&mut sums).collect();
+        parallel::each(jobs, |(columns, sum): (Range<usize>, &mut f64)| {
+            let blocks = &self.xx[upper(0, columns.start)..upper(0, columns.end)];
+            let lefts = columns.flat_map(|j| (0..=j).map(move |i| (i, j)));
+            for (block, (i, j)) in blocks.chunks_exact(BLOCK).zip(lefts) {
+                let mut squares = [0.0; WIDE];
+                for (row, a) in pulp::as_arrays::<WIDE, f64>(block).0.iter().zip(inverse[i]) {
+                    for b in 0..WIDE {
+                        squares[b] += row[b] * row[b] * a;
+                    }
+                }
+                let total: f64 = squares.iter().zip(inverse[j]).map(|(s, b)| s * b).sum();
+                // Blocks above the diagonal stand for those below too.
+                *sum += if i < j { 2.0 * total } else { total };
+            }
+        });
+        sums.iter().sum::<f64>().sqrt()
+    }
+
+    /// Writes `[XᵀX | XᵀY]`, the upper half of it, to `m` rows of `m + p` cells.
+    pub(crate) fn write_rows(&self, cells: &mut [f64]) {
+        let (m, p) = (self.m, self.p);
+        let panels = cells.chunks_mut(WIDE * (m + p)).enumerate().collect();
+        parallel::each(panels, |(i, rows): (usize, &mut [f64])| {
+            for (a, row) in rows.chunks_exact_mut(m + p).enumerate() {
+                for j in i..m.div_ceil(WIDE) {
+                    let from = upper(i, j) + a * WIDE;
+                    let count = WIDE.min(m - j * WIDE);
+                    row[j * WIDE..j * WIDE + count].copy_from_slice(&self.xx[from..from + count]);
+                }
+                for k in 0..p {
+                    row[m + k] = self.xy(i * WIDE + a, k);
+                }
+            }
+        });
     }
 }

@@ -124,6 +124,30 @@ impl Reflections {
         Self { vectors, t }
     }
 
+    /// Those that bring a column-major block of `rows` rows to upper trapezoidal form, which is then in its place; what is below is
+    /// scratch.
+    pub(super) fn of_panel(cells: &mut [f64], rows: usize) -> Self {
+        let columns = cells.len() / rows;
+        let ends = vec![rows; columns.min(rows)];
+        let taus = dispatch(Panel { cells, rows, from: 0, ends: &ends, all: columns });
+        let vectors = Mat::from_fn(rows, ends.len(), |i, j| match i.cmp(&j) {
+            std::cmp::Ordering::Less => 0.0,
+            std::cmp::Ordering::Equal => 1.0,
+            std::cmp::Ordering::Greater => cells[j * rows + i],
+        });
+        Self::new(vectors, &taus)
+    }
+
+    /// `V`
+    pub(super) fn vectors(&self) -> faer::MatRef<'_, f64> {
+        self.vectors.as_ref()
+    }
+
+    /// `T`
+    pub(super) fn factor(&self) -> faer::MatRef<'_, f64> {
+        self.t.as_ref()
+    }
+
     /// `C ← (I − V Tᵀ Vᵀ) C`.
     pub(crate) fn apply(&self, c: MatMut<'_, f64>) {
         let mut tiles = Vec::with_capacity(c.ncols().div_ceil(TILE));

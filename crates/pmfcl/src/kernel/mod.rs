@@ -34,8 +34,9 @@ mod strip;
 #[cfg(test)]
 mod tests;
 mod tile;
+mod tridiagonal;
 
-pub(crate) use cholesky::{Steps, blocked, decompose};
+pub(crate) use cholesky::{Steps, blocked, decompose, decompose_in_place};
 pub(crate) use factor::{Stairs, factor, stack};
 pub(crate) use fingerprint::{CellKeys, cell_sums, row_sums};
 pub(crate) use gram::Gram;
@@ -43,6 +44,7 @@ pub(crate) use householder::Reflections;
 pub use instructions::instruction_set;
 pub(crate) use mixed::Mixed;
 pub(crate) use parallel::{each, with_threads};
+pub(crate) use tridiagonal::{Tridiagonal, tridiagonal};
 
 /// Rows that can be produced on demand: `m` feature columns followed by `p` target columns,
 /// row-major. All numbers are finite.

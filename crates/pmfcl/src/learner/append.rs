@@ -108,7 +108,12 @@ impl Learner {
                 });
             }
         };
-        let mut pool = Pool::with_tasks(Some((base, fade)), shape, &[Part { task: part, share }])?;
+        let mut pool = Pool::with_tasks(
+            Some((base, fade)),
+            shape,
+            &[Part { task: part, share }],
+            self.pooling(),
+        )?;
         pool.tasks -= 1;
         Ok(Some(Arc::new(pool)))
     }
@@ -118,7 +123,7 @@ impl Learner {
     fn merged_record(&self, at: usize, part: &TaskSummary, pool: Option<&Pool>) -> TaskRecord {
         let mut record = self.records[at].clone();
         record.head = record.head.joined(&part.head);
-        record.rank = record.rank.max(part.quadratic.rank());
+        record.rank = record.rank.max(part.quadratic.rank_at_most());
         record.head.least = match (record.head.least, pool) {
             (LeastLoss::Exact(_), Some(pool)) if self.records.len() == 1 => {
                 record.rank = pool.quadratic.rank();

@@ -106,7 +106,7 @@ impl Learner {
                     .iter()
                     .map(|(task, share)| crate::problem::Part { task, share: *share })
                     .collect();
-                Some(Pool::with_tasks(None, (m, p), &parts)?)
+                Some(Pool::with_tasks(None, (m, p), &parts, self.pooling())?)
             }
             Memory::Folded { base, waiting } => {
                 let mut pool = (**base).clone();
@@ -119,7 +119,7 @@ impl Learner {
                         .zip(&shares[first..])
                         .map(|(task, share)| crate::problem::Part { task, share: *share })
                         .collect();
-                    pool = Pool::with_tasks(Some((&pool, 1.0)), (m, p), &parts)?;
+                    pool = Pool::with_tasks(Some((&pool, 1.0)), (m, p), &parts, self.pooling())?;
                 }
                 Some(pool)
             }

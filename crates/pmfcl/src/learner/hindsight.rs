@@ -11,7 +11,7 @@ use crate::labels::Classes;
 use crate::problem::choice::{Chosen, solve_chosen};
 use crate::problem::{
     AssessInput, ClassList, Content, Exactness, KnownTable, LeastLoss, Outputs, Part, Pool,
-    Problem, SolveInput, Solved, TaskContext, TaskSummary,
+    Pooling, Problem, SolveInput, Solved, TaskContext, TaskSummary,
 };
 use crate::settings::{Preference, Ridge, Settings};
 use crate::solve::Solution;
@@ -91,7 +91,7 @@ impl Learner {
                 (from..=t).map(|i| Part { task: tasks[i], share: shares[i] }).collect();
             let fade = settings.prefer.fade(t + 1 - from);
             let base = base.as_ref().map(|pool| (pool, fade));
-            let pool = Pool::with_tasks(base, (m, p), &parts)?;
+            let pool = Pool::with_tasks(base, (m, p), &parts, self.pooling())?;
             let design = self.design.as_ref().ok_or(Error::NotLearned)?;
             // Gaps are filled with the means of what had been learned by then.
             let filled = match design.fills() {
@@ -267,8 +267,17 @@ impl Learner {
             self.every_task("choosing the ridge by leaving tasks out")?;
         }
         self.settings = settings;
-        self.solve_again();
+        self.pool_as_told();
         Ok(())
+    }
+
+    /// Keeps the pool for another solution, unless it is one of sums and triangles are asked for now.
+    fn pool_as_told(&mut self) {
+        if self.pooling() == Pooling::Triangles {
+            self.unsettle();
+        } else {
+            self.solve_again();
+        }
     }
 
     /// Another option of the problem in hindsight, such as the shrinkage of `gaussian`.
@@ -573,7 +582,7 @@ impl Learner {
         self.unsettle();
         for t in 0..self.records.len() {
             let Some(task) = self.task_summary_at(t) else { continue };
-            let (rank, bytes) = (task.quadratic.rank(), task.nbytes());
+            let (rank, bytes) = (task.quadratic.rank_at_most(), task.nbytes());
             (self.records[t].rank, self.records[t].bytes) = (rank, bytes);
         }
         Ok(())

@@ -29,7 +29,7 @@ impl TaskRecord {
         Self {
             name: name.to_owned(),
             weight,
-            rank: task.quadratic.rank(),
+            rank: task.quadratic.rank_at_most(),
             bytes: task.nbytes(),
             head: task.head.clone(),
         }

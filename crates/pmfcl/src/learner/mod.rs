@@ -38,12 +38,12 @@ use crate::kernel::with_threads;
 use crate::problem::choice::Chosen;
 use crate::problem::{
     CandidateScore, Draft, Exactness, InMemory, Outputs, Part, Partial, Passes, Past, Pool,
-    Problem, RowSample, SolveInput, Solved, TaskContext, TaskSummary,
+    Pooling, Problem, RowSample, SolveInput, Solved, TaskContext, TaskSummary,
 };
 use crate::rows::{Rows, TaskRows};
 use crate::settings::{MemoryKind, Preference, Ridge, Settings, StoredPrecision, Weighed};
 use crate::solve::Solution;
-use crate::summary::Summary;
+use crate::summary::{Accumulator, Summary};
 use calibration::HeldSample;
 pub(crate) use gaps::FilledPool;
 use lazy::Lazy;
@@ -338,7 +338,8 @@ impl Learner {
             let fade = self.settings.prefer.fade(tasks.len());
             let base = base.map(|pool| (&**pool, fade));
             with_threads(self.settings.threads, || {
-                Ok::<_, Error>(Arc::new(Pool::with_tasks(base, (m, p), &parts)?))
+                let pooling = self.pooling();
+                Ok::<_, Error>(Arc::new(Pool::with_tasks(base, (m, p), &parts, pooling)?))
             })
         };
         match &self.memory {
@@ -355,6 +356,16 @@ impl Learner {
                 let waiting: Vec<&TaskSummary> = waiting.iter().map(|task| &**task).collect();
                 pooled(Some(base), first, &waiting)
             }
+        }
+    }
+
+    /// Whether the pool may be kept as sums: where rows are summed, and a ridge or shrinkage keeps dependent columns apart.
+    fn pooling(&self) -> Pooling {
+        let summed = matches!(self.accumulator(), Accumulator::Gram | Accumulator::Mixed);
+        if summed && self.problem.method().is_shrunk(&self.settings) {
+            Pooling::Sums
+        } else {
+            Pooling::Triangles
         }
     }
 
@@ -500,7 +511,10 @@ impl Learner {
     /// As [`Learner::learn`].
     pub fn summarize(&self, rows: TaskRows<'_>) -> Result<TaskSummary> {
         let design = self.design.as_ref().ok_or(Error::NotLearned)?;
-        let mut passes = InMemory::new(self.context_with(design), rows)?;
+        // A summary on its own is a triangle with all its digits, whatever memory would make of it.
+        let settings = Settings { memory: MemoryKind::Ledger, ..self.settings.clone() };
+        let context = TaskContext { settings: &settings, ..self.context_with(design) };
+        let mut passes = InMemory::new(context, rows)?;
         let first = passes.run(&self.problem.first_pass())?;
         let draft = self.fit(design, first, &mut passes, 1.0)?;
         let known = self.problem.method().outputs_with(&self.outputs, &draft.summary)?;
@@ -665,11 +679,43 @@ impl Learner {
             Memory::Folded { waiting, .. } => full(waiting),
             Memory::Empty | Memory::Ledger { .. } => false,
         };
+        if fold && self.fold_in_place((m, p)) {
+            return;
+        }
         // Where sums leave the range of double precision the summaries stay, and asking for the solution reports it.
         if fold && let Ok(pool) = self.make_pool() {
             self.memory = Memory::Folded { base: pool.clone(), waiting: Vec::new() };
             self.pooled = Lazy::made(pool);
         }
+    }
+
+    /// Adds waiting tasks that are sums to a pool of sums, without a copy of it. Says whether it was done.
+    fn fold_in_place(&mut self, shape: (usize, usize)) -> bool {
+        let Memory::Folded { base, waiting } = &self.memory else { return false };
+        let quadratics = || waiting.iter().map(|task| &task.quadratic).chain([&base.quadratic]);
+        let alike = |s: &Summary| s.is_summed() && (s.width(), s.targets()) == shape;
+        let plain = waiting.iter().all(|task| task.scatters.is_empty()) && base.scatters.is_empty();
+        let first = self.records.len() - waiting.len();
+        let Ok(shares) = self.arriving_shares(first) else { return false };
+        let factors = waiting.iter().zip(&shares).map(|(task, u)| u / task.quadratic.n());
+        // Far from overflow: nothing can fail once the pool is changed.
+        let small = quadratics().all(Summary::is_small) && factors.clone().all(|f| f < 1e50);
+        if !plain || !small || !quadratics().all(alike) {
+            return false;
+        }
+        let Memory::Folded { base, waiting } = std::mem::take(&mut self.memory) else {
+            unreachable!("looked at above")
+        };
+        let parts: Vec<Part<'_>> =
+            waiting.iter().zip(&shares).map(|(task, share)| Part { task, share: *share }).collect();
+        let fade = self.settings.prefer.fade(waiting.len());
+        let pool = with_threads(self.settings.threads, || {
+            Arc::unwrap_or_clone(base).add_tasks(fade, &parts).expect("far from overflow")
+        });
+        let pool = Arc::new(pool);
+        self.memory = Memory::Folded { base: pool.clone(), waiting: Vec::new() };
+        self.pooled = Lazy::made(pool);
+        true
     }
 
     /// Keeps the pool and the tables that have been made, and forgets the solution: something is about to change.

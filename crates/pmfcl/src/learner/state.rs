@@ -158,7 +158,10 @@ impl Learner {
             Memory::Ledger { base, .. } => base.as_deref(),
             Memory::Folded { base, .. } => Some(&**base),
         };
-        self.pooled.get().map(|pool| &**pool).or(base)
+        // What a check has added up is not worth a triangle: the tasks of a ledger give it again.
+        let ledger = matches!(self.memory, Memory::Ledger { .. });
+        let worth = |pool: &&Pool| !ledger || self.is_solved() || !pool.quadratic.is_summed();
+        self.pooled.get().map(|pool| &**pool).filter(worth).or(base.filter(worth))
     }
 
     /// For each column of parameters, whether its class has rows; all `true` for values.

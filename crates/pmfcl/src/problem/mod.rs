@@ -67,7 +67,7 @@ pub(crate) use gaussian::calibrate::{ADDITIVE, Scored};
 pub(crate) use gaussian::normal::TaskShape;
 #[cfg(test)]
 pub(crate) use pool::tests::POOLED;
-pub(crate) use pool::{Part, widened};
+pub(crate) use pool::{Part, Pooling, widened};
 pub(crate) use response::largest as response_largest;
 pub(crate) use task::moved_scatters;
 
@@ -313,6 +313,10 @@ pub(crate) trait Method: Debug + Send + Sync {
     fn check(&self, settings: &Settings) -> Result<()>;
     /// Whether every target can have a ridge of its own.
     fn takes_ridges(&self) -> bool {
+        false
+    }
+    /// Whether a ridge or shrinkage keeps columns apart that depend on each other.
+    fn is_shrunk(&self, _: &Settings) -> bool {
         false
     }
     /// The outputs before the first task.

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use super::moments::Moments;
 use super::task::TaskSummary;
 use crate::error::Result;
-use crate::summary::{Summary, pool};
+use crate::summary::{Summary, WIDE_DESIGN, pool};
 
 /// `Σ_t (u_t/n_t) task_t`, with `u_t` the unnormalised weight of a task.
 ///
@@ -31,6 +31,15 @@ pub struct Pool {
     pub scatters: Vec<Summary>,
 }
 
+/// Whether the quadratic of a pool may be kept as sums of products, where those keep enough digits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Pooling {
+    /// One triangle.
+    Triangles,
+    /// Sums, for a wide design: they add, and a ridge is solved from them by one Cholesky decomposition.
+    Sums,
+}
+
 /// A task on its way into a pool.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Part<'a> {
@@ -47,6 +56,7 @@ impl Pool {
         base: Option<(&Pool, f64)>,
         (m, p): (usize, usize),
         parts: &[Part<'_>],
+        pooling: Pooling,
     ) -> Result<Self> {
         #[cfg(test)]
         tests::POOLED.with(|count| count.set(count.get() + parts.len()));
@@ -82,13 +92,44 @@ impl Pool {
         if has || base.is_some_and(|(pool, _)| !pool.scatters.is_empty()) {
             sum.scatters = pooled_scatters(base, (m, p), parts)?;
         }
+        let by_sums = pooling == Pooling::Sums
+            && m > WIDE_DESIGN
+            && all.clone().all(|(s, _)| s.may_be_summed());
         sum.quadratic = match (&before, &wide[..], base) {
+            _ if by_sums => Summary::added_up(None, (m, p), all)?,
             // One task more: the larger one at the bottom of the factorisation keeps more digits.
             (Some(before), [(task, factor)], Some((_, fade))) => {
                 scaled(before, fade)?.merge(&*scaled(task, *factor)?)?
             }
             _ => pool(m, p, all)?,
         };
+        sum.count(parts);
+        Ok(sum)
+    }
+
+    /// Adds tasks to a pool that is kept as sums, which are changed where they are. Both have the same columns and targets, and classes
+    /// share one covariance.
+    pub(crate) fn add_tasks(mut self, fade: f64, parts: &[Part<'_>]) -> Result<Self> {
+        #[cfg(test)]
+        tests::POOLED.with(|count| count.set(count.get() + parts.len()));
+        let shape = (self.quadratic.width(), self.quadratic.targets());
+        let mut quadratic = std::mem::replace(&mut self.quadratic, Summary::empty(1, 1));
+        if (fade - 1.0).abs() > 0.0 {
+            quadratic = quadratic.scale(fade)?;
+        }
+        let positive = parts.iter().filter(|part| part.share > 0.0);
+        let tasks =
+            positive.map(|part| (&part.task.quadratic, part.share / part.task.quadratic.n()));
+        self.quadratic = Summary::added_up(Some(quadratic), shape, tasks)?;
+        self.least = self.least.map(|least| fade * least);
+        self.spread *= fade * fade;
+        self.count(parts);
+        Ok(self)
+    }
+
+    /// Counts tasks that were added to the quadratic.
+    fn count(&mut self, parts: &[Part<'_>]) {
+        let sum = self;
         for Part { task, share } in parts {
             let head = &task.head;
             sum.least = sum.least.zip(head.least.value()).map(|(sum, least)| sum + share * least);
@@ -101,7 +142,6 @@ impl Pool {
                 (a, b) => a.as_ref().or(b.as_ref()).cloned(),
             };
         }
-        Ok(sum)
     }
 
     /// The pool of both.
@@ -233,7 +273,9 @@ pub(crate) mod tests {
         task.quadratic.recount(30.0, 0.0);
         task.head.samples = 30.0;
         for (share, known) in [(1e200, false), (1e-200, false), (1.0, true)] {
-            let pool = Pool::with_tasks(None, (1, 1), &[Part { task: &task, share }]).unwrap();
+            let pool =
+                Pool::with_tasks(None, (1, 1), &[Part { task: &task, share }], Pooling::Sums)
+                    .unwrap();
             assert_eq!(pool.effective().is_some(), known, "{share}");
         }
     }

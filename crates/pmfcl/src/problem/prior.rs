@@ -13,7 +13,7 @@ use super::pool::Pool;
 use crate::basis::Design;
 use crate::error::{Error, Result};
 use crate::settings::{Ridge, Settings};
-use crate::solve::{Penalty, Solution, solve};
+use crate::solve::{Penalty, Rank, Solution, solve};
 use crate::summary::{Summary, pool};
 use crate::theta::Theta;
 
@@ -85,7 +85,7 @@ impl Prior {
         let penalty = self.penalty(pooled.n(), samples);
         let solution = solve_penalized(pooled, &penalty, self.intercept)?;
         let penalty = Penalty::new(self.strength(samples), self.ridge == Ridge::Auto)?;
-        Ok(Solution { rank: pooled.rank(), penalty, ..solution })
+        Ok(Solution { rank: Rank::of(pooled), penalty, ..solution })
     }
 }
 

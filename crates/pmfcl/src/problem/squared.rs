@@ -4,7 +4,7 @@
 
 use super::pass::{Block, Partial, Pass, Passes, RowWork};
 use super::response::{ClassRule, Response};
-use super::task::{Exactness, TaskSummary};
+use super::task::{Exactness, LeastLoss, TaskSummary};
 use super::{
     AssessInput, Assessment, ClassList, Description, Draft, Method, Outputs, Past, Problem,
     SolveInput, Solved, TaskContext, classes_with, no_such_option, r_squared, values_with,
@@ -12,12 +12,13 @@ use super::{
 };
 use crate::basis::Design;
 use crate::error::{Error, Result};
+use crate::kernel::with_threads;
 use crate::labels::order;
 use crate::loss::Link;
 use crate::rows::{Rows, Targets, TaskRows};
-use crate::settings::{Ridge, Settings};
+use crate::settings::{MemoryKind, Ridge, Settings, StoredPrecision};
 use crate::solve::{Penalty, Solution, residual_in_rounding, ridge, solve};
-use crate::summary::{Summarizer, Summary, pool};
+use crate::summary::{Held, Summarizer, Summary, pool};
 
 /// Half the squared error of values, or of 0/1 class indicators.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -64,6 +65,15 @@ impl Method for Squared {
         self.classes.is_none()
     }
 
+    fn is_shrunk(&self, settings: &Settings) -> bool {
+        match &settings.ridge {
+            Ridge::Fixed(ridge) => *ridge > 0.0,
+            Ridge::PerTarget(list) => list.iter().all(|ridge| *ridge > 0.0),
+            Ridge::Auto => true,
+            Ridge::LeaveOneTaskOut => false,
+        }
+    }
+
     fn outputs(&self) -> Outputs {
         match &self.classes {
             None => Outputs::Values(0),
@@ -107,12 +117,18 @@ impl Method for Squared {
 
     fn fit(
         &self,
-        _: &TaskContext<'_>,
+        context: &TaskContext<'_>,
         _: &Past,
         first: Partial,
         _: &mut dyn Passes,
     ) -> Result<Draft> {
-        Ok(first.into_task()?.into())
+        let mut task = first.into_task()?;
+        // Sums are merged before their least loss is looked for: that takes a decomposition.
+        if task.quadratic.is_summed() && task.quadratic.has_residual() {
+            let least = with_threads(context.settings.threads, || task.quadratic.min_loss());
+            task.head.least = LeastLoss::Exact(least);
+        }
+        Ok(task.into())
     }
 
     fn worker(&self, context: &TaskContext<'_>, pass: &Pass) -> Result<Box<dyn RowWork>> {
@@ -229,6 +245,8 @@ pub(super) struct Indicators {
     accumulator: crate::summary::Accumulator,
     /// Whether the automatic ridge, never below 1e-10 of the largest direction, shrinks what a portfolio finds.
     shrunk: bool,
+    /// Whether summaries are kept as sums, and the ridge they are solved with.
+    kept: Option<Held>,
     threads: usize,
     /// The summarizer in use, and the classes its targets stand for.
     current: Option<(Summarizer, Vec<String>)>,
@@ -236,6 +254,23 @@ pub(super) struct Indicators {
     /// Rows taken, and those of them in summarizers that are closed, for messages that name a row.
     taken: u64,
     closed: u64,
+}
+
+/// Compact memory adds tasks up and keeps nothing of a single one, so sums of a wide design need not become triangles first.
+fn kept_sums(context: &TaskContext<'_>) -> Option<Held> {
+    let settings = context.settings;
+    if settings.memory != MemoryKind::Compact || settings.store != StoredPrecision::F64 {
+        return None;
+    }
+    let (ridge, standardize) = match (context.problem, &settings.ridge) {
+        (Problem::Gaussian(gaussian), _) => (gaussian.least_shrinkage(), true),
+        (_, Ridge::Fixed(ridge)) => (*ridge, settings.standardize),
+        (_, Ridge::PerTarget(list)) => {
+            (list.iter().copied().fold(f64::INFINITY, f64::min), settings.standardize)
+        }
+        (_, Ridge::Auto | Ridge::LeaveOneTaskOut) => (0.0, true),
+    };
+    Some(Held { ridge, standardize })
 }
 
 impl Indicators {
@@ -249,6 +284,7 @@ impl Indicators {
             shrunk: context.settings.accumulator == crate::summary::Accumulator::Auto
                 && context.settings.ridge == Ridge::Auto
                 && context.design.map().basis().is_portfolio(),
+            kept: kept_sums(context),
             threads: context.settings.threads,
             current: None,
             done: Partial::default(),
@@ -322,7 +358,7 @@ impl Indicators {
 
     fn begin(&mut self, targets: usize, classes: Vec<String>) -> Result<()> {
         let summarizer = Summarizer::new(self.design.clone(), targets, self.accumulator)?;
-        let summarizer = summarizer.threads(self.threads).shrunk(self.shrunk);
+        let summarizer = summarizer.threads(self.threads).shrunk(self.shrunk).keep_sums(self.kept);
         self.current = Some((summarizer, classes));
         Ok(())
     }

@@ -23,6 +23,11 @@ pub enum LeastLoss {
 }
 
 impl LeastLoss {
+    /// That of a task whose quadratic is its loss. Sums do not show it before they are decomposed; squares are never negative.
+    fn of(quadratic: &Summary) -> Self {
+        if quadratic.is_summed() { Self::Certified(0.0) } else { Self::Exact(quadratic.min_loss()) }
+    }
+
     /// The number, where one is known.
     pub fn value(self) -> Option<f64> {
         match self {
@@ -137,7 +142,7 @@ impl TaskHead {
             samples: quadratic.n(),
             rows,
             counts: Vec::new(),
-            least: LeastLoss::Exact(quadratic.min_loss()),
+            least: LeastLoss::of(quadratic),
             exactness: Exactness::Exact,
             outcome: FitOutcome::Converged,
             calibration: None,
@@ -319,7 +324,7 @@ impl TaskSummary {
             (a.head.samples + b.head.samples, a.head.rows.zip(b.head.rows).map(|(x, y)| x + y));
         let counts = a.head.counts.iter().zip(&b.head.counts).map(|(x, y)| x + y).collect();
         let least = match self.head.least {
-            LeastLoss::Exact(_) => LeastLoss::Exact(quadratic.min_loss()),
+            LeastLoss::Exact(_) => LeastLoss::of(&quadratic),
             other => other,
         };
         let content = a
@@ -342,7 +347,7 @@ impl TaskSummary {
         let quadratic = self.widened(m, p)?.merge(&*part.widened(m, p)?)?;
         let mut head = self.head.joined(&part.head);
         if let LeastLoss::Exact(_) = head.least {
-            head.least = LeastLoss::Exact(quadratic.min_loss());
+            head.least = LeastLoss::of(&quadratic);
         }
         let moments = match (&self.moments, &part.moments) {
             (Some(x), Some(y)) => Some(x.plus(y, 1.0)),

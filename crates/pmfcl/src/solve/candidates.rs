@@ -1,24 +1,17 @@
 //! Judging many choices of columns by one pooled summary.
 //!
 //! The products of all columns, centred and in units of their deviations, are made once. Those of a candidate are some of their
-//! rows and columns, brought to tridiagonal form `QᵀKQ = T`, `Qᵀb`: from there on a ridge costs `O(k)`, and neither eigenvalues nor
-//! vectors are needed. With `x = (T + λ)⁻¹Qᵀb`,
-//!
-//! `unexplained = yᵀy − bᵀx − λ xᵀx`,  `df = k − λ tr (T + λ)⁻¹`,
-//!
-//! the trace from the pivots of both eliminations, from the top and from the bottom.
+//! rows and columns, from which any ridge is judged (`solve/reduced.rs`).
 //!
 //! Products lose the digits that a triangle keeps. A ridge is never below 1e-10 of the trace here, so what is lost is below 1e-9
 //! of the targets' variance, which is less than two candidates are told apart by; the model itself is solved from the triangle.
 
-use faer::dyn_stack::{MemBuffer, MemStack};
-use faer::linalg::evd::tridiag;
-use faer::linalg::matmul::triangular::{self, BlockStructure};
-use faer::{Accum, Mat, Par};
+use faer::Mat;
 
+use super::reduced::{Correlations, Reduced};
 use super::ridge::{CAUTION, CLASS_CAUTION, NO_ERROR, ROUNDING};
 use super::weights;
-use crate::summary::{Summary, dot, is_constant};
+use crate::summary::{Summary, is_constant};
 
 /// Decades searched below and above the trace, and points per decade.
 const BELOW: i32 = 10;
@@ -64,33 +57,11 @@ pub(crate) struct Judge {
 impl Judge {
     /// Cost: one product, `O(m³)`.
     pub(crate) fn new(pooled: &Summary, intercept: bool, samples: f64, judged: Judged) -> Self {
-        let first = usize::from(intercept);
-        let top = usize::from(intercept && pooled.pivots().next() == Some(0));
-        let (rows, n, p) = (pooled.rank() - top, pooled.n(), pooled.targets());
-        let (d, varies) = (weights(pooled, intercept, true), pooled.variances(first));
-        let kept: Vec<usize> =
-            (first..pooled.width()).filter(|&j| d[j] > 0.0 && varies[j] > 0.0).collect();
+        let (n, p) = (pooled.n(), pooled.targets());
+        let found = Correlations::new(pooled, intercept, &weights(pooled, intercept, true));
+        let Correlations { kept, products, pulls, squares, largest_square } = found;
         let mut places = vec![None; pooled.width()];
         kept.iter().enumerate().for_each(|(i, &j)| places[j] = Some(i));
-        let root = n.sqrt();
-        let r = Mat::from_fn(rows, kept.len(), |i, j| {
-            pooled.entry(top + i, kept[j]) / (root * d[kept[j]].sqrt())
-        });
-        let z = Mat::from_fn(rows, p, |i, k| pooled.row(top + i).2[k] / root);
-        let mut products = Mat::zeros(kept.len(), kept.len());
-        triangular::matmul(
-            products.as_mut(),
-            BlockStructure::TriangularLower,
-            Accum::Replace,
-            r.transpose(),
-            BlockStructure::Rectangular,
-            r.as_ref(),
-            BlockStructure::Rectangular,
-            1.0,
-            Par::Seq,
-        );
-        let explained = |k: usize| z.col(k).iter().map(|v| v * v).sum::<f64>();
-        let squares: Vec<f64> = (0..p).map(|k| pooled.residual()[k] / n + explained(k)).collect();
         let varying = |k: &usize| !is_constant(squares[*k], pooled.squares(*k) / n);
         let shares = match judged {
             Judged::Likelihood => vec![1.0; p],
@@ -107,10 +78,7 @@ impl Judge {
                 (0..p).map(share).collect()
             }
         };
-        let sizes = pooled.column_squares();
-        let sizes = kept.iter().map(|&j| sizes[j] / n / d[j]);
-        let noise = ROUNDING * sizes.fold(0.0, f64::max);
-        let pulls = r.transpose() * &z;
+        let noise = ROUNDING * largest_square;
         Self { judged, samples, intercept, places, products, pulls, squares, shares, noise }
     }
 
@@ -120,7 +88,12 @@ impl Judge {
     /// Cost: `O(k³)` for `k` columns.
     pub(crate) fn least_score(&self, columns: &[usize]) -> f64 {
         let kept: Vec<usize> = columns.iter().filter_map(|&j| self.places[j]).collect();
-        let reduced = Reduced::new(self, &kept);
+        // Places ascend with columns, so the lower triangle of the whole has that of the part.
+        let products = Mat::from_fn(kept.len(), kept.len(), |i, j| {
+            if i < j { 0.0 } else { self.products[(kept[i], kept[j])] }
+        });
+        let pulls = Mat::from_fn(kept.len(), self.pulls.ncols(), |i, k| self.pulls[(kept[i], k)]);
+        let reduced = Reduced::new(products, pulls);
         let scale = (kept.len() as f64).max(self.noise);
         let at = |exponent: f64| self.score(&reduced, scale * libm::exp10(exponent));
         let step = 1.0 / f64::from(PER_DECADE);
@@ -144,7 +117,8 @@ impl Judge {
     }
 
     fn score(&self, reduced: &Reduced, ridge: f64) -> f64 {
-        let (unexplained, degrees) = reduced.fit(ridge, &self.squares, &self.shares);
+        let fit = reduced.fit(ridge, &self.squares, &self.shares);
+        let (unexplained, degrees) = (fit.unexplained, fit.degrees);
         let degrees = degrees + f64::from(u8::from(self.intercept));
         let caution = if self.judged == Judged::Indicators { CLASS_CAUTION } else { CAUTION };
         let used = caution * degrees / self.samples;
@@ -154,87 +128,6 @@ impl Judge {
             _ if used >= 1.0 => f64::INFINITY,
             _ => (unexplained.max(0.0) + NO_ERROR) / ((1.0 - used) * (1.0 - used)),
         }
-    }
-}
-
-/// The products of some columns in tridiagonal form.
-struct Reduced {
-    diagonal: Vec<f64>,
-    below: Vec<f64>,
-    /// `Qᵀb`, one list for each target.
-    pulls: Vec<Vec<f64>>,
-}
-
-impl Reduced {
-    fn new(judge: &Judge, kept: &[usize]) -> Self {
-        let (k, p) = (kept.len(), judge.pulls.ncols());
-        // Places ascend with columns, so the lower triangle of the whole has that of the part.
-        let mut form =
-            Mat::from_fn(k, k, |i, j| if i < j { 0.0 } else { judge.products[(kept[i], kept[j])] });
-        let mut pulls: Vec<Vec<f64>> =
-            (0..p).map(|t| kept.iter().map(|&j| judge.pulls[(j, t)]).collect()).collect();
-        if k > 1 {
-            let mut factors = Mat::zeros(1, k - 1);
-            let params = faer::Spec::default();
-            let scratch = tridiag::tridiag_in_place_scratch::<f64>(k, Par::Seq, params);
-            let mut memory = MemBuffer::new(scratch);
-            let stack = MemStack::new(&mut memory);
-            tridiag::tridiag_in_place(form.as_mut(), factors.as_mut(), Par::Seq, stack, params);
-            for step in 0..k - 1 {
-                let tail: Vec<f64> = (step + 2..k).map(|i| form[(i, step)]).collect();
-                let factor = factors[(0, step)];
-                for b in &mut pulls {
-                    let along = (b[step + 1] + dot(&tail, &b[step + 2..])) / factor;
-                    b[step + 1] -= along;
-                    b[step + 2..].iter_mut().zip(&tail).for_each(|(b, v)| *b -= along * v);
-                }
-            }
-        }
-        let diagonal = (0..k).map(|i| form[(i, i)]).collect();
-        let below = (1..k).map(|i| form[(i, i - 1)]).collect();
-        Self { diagonal, below, pulls }
-    }
-
-    /// The squares that a ridge leaves unexplained, and its degrees of freedom.
-    fn fit(&self, ridge: f64, squares: &[f64], shares: &[f64]) -> (f64, f64) {
-        let k = self.diagonal.len();
-        let constant: f64 = squares.iter().zip(shares).map(|(s, share)| s * share).sum();
-        if k == 0 {
-            return (constant, 0.0);
-        }
-        // Pivots of the elimination from the top, and multipliers.
-        let mut pivots = vec![0.0; k];
-        let mut factors = vec![0.0; k];
-        pivots[0] = self.diagonal[0] + ridge;
-        let mut last = pivots[0];
-        for (i, (pivot, factor)) in pivots.iter_mut().zip(&mut factors).enumerate().skip(1) {
-            *factor = self.below[i - 1] / last;
-            *pivot = self.diagonal[i] + ridge - *factor * self.below[i - 1];
-            last = *pivot;
-        }
-        // The inverse has 1/(pivot from the top + pivot from the bottom − diagonal) on its diagonal.
-        let mut trace = 1.0 / pivots[k - 1];
-        let mut up = self.diagonal[k - 1] + ridge;
-        for i in (0..k - 1).rev() {
-            up = self.diagonal[i] + ridge - self.below[i] * self.below[i] / up;
-            trace += 1.0 / (pivots[i] + up - self.diagonal[i] - ridge);
-        }
-        let mut unexplained = constant;
-        let mut x = vec![0.0; k];
-        for (b, share) in self.pulls.iter().zip(shares) {
-            x.copy_from_slice(b);
-            let mut last = x[0];
-            for (x, factor) in x.iter_mut().zip(&factors).skip(1) {
-                *x -= factor * last;
-                last = *x;
-            }
-            x[k - 1] /= pivots[k - 1];
-            for i in (0..k - 1).rev() {
-                x[i] = x[i] / pivots[i] - factors[i + 1] * x[i + 1];
-            }
-            unexplained -= share * (dot(b, &x) + ridge * dot(&x, &x));
-        }
-        (unexplained, k as f64 - ridge * trace)
     }
 }
 

@@ -11,6 +11,7 @@ pub(crate) mod candidates;
 pub mod ridge;
 
 mod normal;
+mod reduced;
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,7 +19,7 @@ use std::sync::Arc;
 use faer::{Mat, MatRef};
 
 use crate::error::{Error, Result};
-use crate::summary::{LEAST_SPREAD, Summary, dot, pool};
+use crate::summary::{LEAST_SPREAD, Summary, WIDE_DESIGN, dot, pool};
 use crate::theta::Theta;
 
 /// How many minimizers there were.
@@ -32,9 +33,6 @@ pub enum Outcome {
 
 /// A row that has less than this share of its length to itself, apart from the rows before it, has lost half its digits.
 const VISIBLE: f64 = 1e-8;
-
-/// A ridge on more columns is solved by sums of products where these keep enough digits.
-const WIDE_DESIGN: usize = 512;
 
 /// The weight of a constant column, in units of its second moment.
 const HOLD: f64 = 1.0 / (LEAST_SPREAD * LEAST_SPREAD);
@@ -134,17 +132,63 @@ impl fmt::Display for Penalty {
     }
 }
 
+/// The rank of a pooled design. Where the pool is kept as sums of products, it takes a decomposition, and is found when it is asked for.
+#[derive(Debug, Clone)]
+pub struct Rank(RankOf);
+
+#[derive(Debug, Clone)]
+enum RankOf {
+    Known(usize),
+    Sums(Summary),
+}
+
+impl Rank {
+    pub(crate) fn of(pooled: &Summary) -> Self {
+        Self(if pooled.is_summed() {
+            RankOf::Sums(pooled.clone())
+        } else {
+            RankOf::Known(pooled.rank())
+        })
+    }
+
+    fn value(&self) -> usize {
+        match &self.0 {
+            RankOf::Known(rank) => *rank,
+            RankOf::Sums(pooled) => pooled.rank(),
+        }
+    }
+}
+
+impl From<usize> for Rank {
+    fn from(rank: usize) -> Self {
+        Self(RankOf::Known(rank))
+    }
+}
+
+impl PartialEq for Rank {
+    fn eq(&self, other: &Self) -> bool {
+        self.value() == other.value()
+    }
+}
+
 /// Parameters with what there is to know about how they came about.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Solution {
     /// The parameters.
     pub theta: Theta,
-    /// Rank of the pooled design.
-    pub rank: usize,
+    /// Rank of the pooled design; see [`Solution::rank`].
+    pub rank: Rank,
     /// Whether the minimizer was unique.
     pub outcome: Outcome,
     /// The penalty that was used.
     pub penalty: Penalty,
+}
+
+impl Solution {
+    /// Rank of the pooled design.
+    pub fn rank(&self) -> usize {
+        self.rank.value()
+    }
 }
 
 /// Solves a pooled summary.
@@ -162,7 +206,7 @@ pub fn solve(
     if pooled.n() <= 0.0 {
         return Err(Error::NotLearned);
     }
-    let (rank, targets) = (pooled.rank(), pooled.targets());
+    let targets = pooled.targets();
     if let Some(own) = penalty.own_ridges()
         && own.len() != targets
     {
@@ -182,12 +226,12 @@ pub fn solve(
             solved[other] = true;
         }
     }
-    let outcome = if (0..targets).all(|k| ridge_of(k) > 0.0) || rank == pooled.width() {
+    let outcome = if (0..targets).all(|k| ridge_of(k) > 0.0) || pooled.rank() == pooled.width() {
         Outcome::Unique
     } else {
         Outcome::MinimumNorm
     };
-    Ok(Solution { theta: checked(theta)?, rank, outcome, penalty })
+    Ok(Solution { theta: checked(theta)?, rank: Rank::of(pooled), outcome, penalty })
 }
 
 /// The minimizer with one ridge for all targets.
@@ -203,7 +247,12 @@ fn minimizer(
     if pooled.width() > WIDE_DESIGN {
         let d = weights(pooled, intercept, standardize);
         let hold: Vec<f64> = d.iter().map(|d| pooled.n() * ridge * d).collect();
-        if let Some(theta) = normal::minimizer(pooled, &hold, |j| start(j, intercept, origin)) {
+        let start = |j| start(j, intercept, origin);
+        let found = match pooled.sums() {
+            Some(sums) => normal::minimizer_of_sums(sums, &hold, start),
+            None => normal::minimizer(pooled, &hold, start),
+        };
+        if let Some(theta) = found {
             return Ok(theta);
         }
     }

@@ -20,9 +20,10 @@
 
 use faer::Mat;
 
+use super::reduced::{Correlations, Reduced};
 use crate::error::{Error, Result};
-use crate::solve::{Outcome, Penalty, Solution, weights};
-use crate::summary::{Summary, is_constant};
+use crate::solve::{Outcome, Penalty, Rank, Solution, weights};
+use crate::summary::{Summary, WIDE_DESIGN, is_constant};
 use crate::theta::Theta;
 
 /// Decades searched below and above the largest squared singular value. A smaller ridge is rounding, a larger one
@@ -45,6 +46,9 @@ pub(super) const CAUTION: f64 = 1.2;
 
 /// The same where the ridge becomes the shrinkage of a covariance: classes of few rows collapse at 1.2.
 pub(super) const CLASS_CAUTION: f64 = 1.4;
+
+/// Share of the largest direction from which on a ridge can be chosen by products of columns: predictions then keep nine digits.
+const ACCURATE: f64 = 1e-7;
 
 /// The share of a target's variance below which a residual is taken for rounding.
 pub(super) const NO_ERROR: f64 = 1e-14;
@@ -174,6 +178,11 @@ impl Spectrum {
         })
     }
 
+    #[cfg(test)]
+    pub(super) fn largest(&self) -> f64 {
+        self.values[0]
+    }
+
     /// Effective number of parameters, `Σ s²/(s²+λ)` and one for the intercept.
     pub fn degrees(&self, ridge: f64) -> f64 {
         let fitted: f64 =
@@ -254,6 +263,10 @@ impl Spectrum {
 /// # Errors
 /// When the SVD does not converge.
 pub fn by_gcv(pooled: &Summary, intercept: bool, standardize: bool, samples: f64) -> Result<f64> {
+    let d = weights(pooled, intercept, standardize);
+    if let Some(path) = Path::new(pooled, intercept, &d, samples, Unit::OwnVariance) {
+        return Ok(path.best);
+    }
     Ok(Spectrum::new(pooled, intercept, standardize, samples)?.best())
 }
 
@@ -265,10 +278,89 @@ pub fn by_gcv(pooled: &Summary, intercept: bool, standardize: bool, samples: f64
 /// # Errors
 /// When the SVD does not converge.
 pub(crate) fn of_indicators(pooled: &Summary, samples: f64) -> Result<f64> {
+    let d = weights(pooled, true, true);
+    if let Some(path) = Path::new(pooled, true, &d, samples, Unit::Shared) {
+        return Ok(path.best);
+    }
     let mut spectrum = Spectrum::new(pooled, true, true, samples)?;
     spectrum.join_targets(pooled);
     spectrum.caution = CLASS_CAUTION;
     Ok(spectrum.best())
+}
+
+/// What the squares of a target count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Unit {
+    /// Each target in its own variance.
+    OwnVariance,
+    /// All targets in one unit: class indicators.
+    Shared,
+}
+
+/// The score of every ridge on a wide design, from products of its columns; see [`super::reduced`]. An SVD of the triangle would cost ten
+/// times as much.
+struct Path {
+    reduced: Reduced,
+    squares: Vec<f64>,
+    shares: Vec<f64>,
+    /// The share taken for rounding.
+    never: f64,
+    samples: f64,
+    caution: f64,
+    intercept: bool,
+    /// The ridge of least score.
+    best: f64,
+}
+
+impl Path {
+    /// `None` for narrow designs, where nothing varies, and where the best ridge is so small that products have too few digits and the
+    /// triangle has more.
+    fn new(pooled: &Summary, intercept: bool, d: &[f64], samples: f64, unit: Unit) -> Option<Self> {
+        if pooled.width() <= WIDE_DESIGN {
+            return None;
+        }
+        let found = Correlations::new(pooled, intercept, d);
+        let Correlations { products, pulls, squares, largest_square, .. } = found;
+        let varies = |k: usize| !is_constant(squares[k], pooled.squares(k) / pooled.n());
+        let shares: Vec<f64> = match unit {
+            Unit::Shared => vec![1.0; squares.len()],
+            Unit::OwnVariance => {
+                let share = |k: usize| if varies(k) { 1.0 / squares[k] } else { 0.0 };
+                (0..squares.len()).map(share).collect()
+            }
+        };
+        let never = NO_ERROR * squares.iter().zip(&shares).map(|(s, share)| s * share).sum::<f64>();
+        let caution = if unit == Unit::Shared { CLASS_CAUTION } else { CAUTION };
+        let reduced = Reduced::new(products, pulls);
+        let scale = reduced.largest().max(ROUNDING * largest_square);
+        let mut path =
+            Self { reduced, squares, shares, never, samples, caution, intercept, best: 0.0 };
+        path.best = minimise(
+            scale,
+            |ridge| path.score_and_slope(ridge).0,
+            |ridge| path.score_and_slope(ridge).1,
+        );
+        let accurate = pooled.is_summed() || path.best >= ACCURATE * scale;
+        (scale > 0.0 && accurate).then_some(path)
+    }
+
+    fn degrees(&self, ridge: f64) -> f64 {
+        let fit = self.reduced.fit(ridge, &self.squares, &self.shares);
+        fit.degrees + f64::from(u8::from(self.intercept))
+    }
+
+    /// As [`Spectrum::score_and_slope`].
+    fn score_and_slope(&self, ridge: f64) -> (f64, f64) {
+        let fit = self.reduced.fit(ridge, &self.squares, &self.shares);
+        let degrees = fit.degrees + f64::from(u8::from(self.intercept));
+        let freedom = self.samples - self.caution * degrees;
+        let unexplained = fit.unexplained.max(0.0) + self.never;
+        if freedom <= 0.0 || unexplained <= 0.0 {
+            return (f64::INFINITY, f64::NEG_INFINITY);
+        }
+        let score = unexplained * (self.samples / freedom).powi(2);
+        (score, fit.rise / unexplained - 2.0 * self.caution * fit.gain / freedom)
+    }
 }
 
 impl Spectrum {
@@ -304,7 +396,7 @@ impl Spectrum {
         }
         let theta = with_intercept(&w, pooled, self.intercept);
         let theta = super::checked(theta)?;
-        Ok(Solution { theta, rank: pooled.rank(), outcome: Outcome::Unique, penalty })
+        Ok(Solution { theta, rank: Rank::of(pooled), outcome: Outcome::Unique, penalty })
     }
 }
 
@@ -324,6 +416,13 @@ pub(crate) fn fit_by_gcv(
     samples: f64,
     classes: bool,
 ) -> Result<RidgeFit> {
+    let d = weights(pooled, intercept, true);
+    let unit = if classes { Unit::Shared } else { Unit::OwnVariance };
+    if let Some(path) = Path::new(pooled, intercept, &d, samples, unit) {
+        let penalty = Penalty::new(path.best, true)?;
+        let theta = super::solve(pooled, intercept, penalty, None)?.theta;
+        return Ok(RidgeFit { theta, degrees: path.degrees(path.best) });
+    }
     let mut spectrum = Spectrum::new(pooled, intercept, true, samples)?;
     if classes {
         spectrum.join_targets(pooled);
@@ -349,6 +448,11 @@ pub(crate) fn solve_by_gcv(
         return Err(Error::NotLearned);
     }
     let d = weights(pooled, intercept, standardize);
+    if origin.is_none()
+        && let Some(path) = Path::new(pooled, intercept, &d, samples, Unit::OwnVariance)
+    {
+        return super::solve(pooled, intercept, Penalty::new(path.best, standardize)?, None);
+    }
     let spectrum = Spectrum::scaled_by(pooled, intercept, &d, samples, origin)?;
     spectrum.solve(pooled, Penalty::new(spectrum.best(), standardize)?, origin)
 }
@@ -544,6 +648,40 @@ mod tests {
             let slope = (log(ridge + step) - log(ridge - step)) / (2.0 * step);
             let own = spectrum.score_and_slope(ridge).1;
             assert!((own - slope).abs() < 1e-6 * (slope.abs() + 1e-3), "{own} against {slope}");
+        }
+    }
+
+    #[test]
+    fn a_wide_design_has_the_ridge_of_its_spectrum() {
+        let (n, d) = (700, 520);
+        let mut draw = pmfcl_oracle::Draw::new(4);
+        let x = draw.normals(n * d);
+        let y: Vec<f64> = (0..n)
+            .flat_map(|i| {
+                let signal: f64 = x[i * d..i * d + 40].iter().sum();
+                [signal + 5.0 * draw.normal(), 1e3 * draw.normal()]
+            })
+            .collect();
+        let made = |accumulator| {
+            let design = Design::linear(d, true).unwrap();
+            let mut s = Summarizer::new(design, 2, accumulator).unwrap().threads(2);
+            s.add(Rows::new(&x, d).unwrap(), Rows::new(&y, 2).unwrap(), None).unwrap();
+            s.finish().unwrap()
+        };
+        let pooled = made(Accumulator::Qr);
+        let samples = n as f64;
+        let d = weights(&pooled, true, true);
+        for unit in [Unit::OwnVariance, Unit::Shared] {
+            let path = Path::new(&pooled, true, &d, samples, unit).expect("wide");
+            let mut spectrum = Spectrum::new(&pooled, true, true, samples).unwrap();
+            if unit == Unit::Shared {
+                spectrum.join_targets(&pooled);
+                spectrum.caution = CLASS_CAUTION;
+            }
+            let (found, expected) = (path.best, spectrum.best());
+            assert!((found - expected).abs() <= 1e-8 * expected, "{found} against {expected}");
+            let (found, expected) = (path.degrees(found), spectrum.degrees(expected));
+            assert!((found - expected).abs() <= 1e-6, "{found} against {expected}");
         }
     }
 

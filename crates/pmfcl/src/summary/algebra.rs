@@ -10,8 +10,8 @@
 
 use faer::{Mat, Side};
 
-use super::Summary;
 use super::diagonal::DiagonalSum;
+use super::{Echelon, Form, Summary};
 use crate::error::{Error, Result};
 use crate::kernel::{self, Source, Stairs, Triangle};
 
@@ -25,7 +25,7 @@ const SAME_SAMPLES: f64 = 64.0 * f64::EPSILON;
 const SAME: f64 = 1e-6;
 
 /// A design of more columns is pooled triangle by triangle.
-const WIDE_DESIGN: usize = 512;
+pub(crate) const WIDE_DESIGN: usize = 512;
 
 impl Summary {
     /// The summary of both sets of rows together.
@@ -37,6 +37,11 @@ impl Summary {
     /// When the two have different numbers of columns or targets, or sums of squares overflow.
     pub fn merge(&self, other: &Summary) -> Result<Summary> {
         self.check_shape(other)?;
+        if self.is_summed() || other.is_summed() {
+            let (sums, part) = if self.is_summed() { (self, other) } else { (other, self) };
+            let parts = std::iter::once((part, 1.0));
+            return Self::added_up(Some(sums.clone()), (self.m, self.p), parts);
+        }
         // The larger one at the bottom: 3–10 times more accurate than on top.
         let (top, bottom) = if self.n <= other.n { (self, other) } else { (other, self) };
         if top.rank() == 0 {
@@ -62,22 +67,27 @@ impl Summary {
         }
         let root = w.sqrt();
         let mut scaled = self.clone();
+        if scaled.is_summed() {
+            scaled.scale_sums(w);
+            let kept = Self::added_up(Some(scaled), (self.m, self.p), std::iter::empty());
+            return kept.map_err(|_| out_of_range(w));
+        }
         scaled.n *= w;
-        for v in &mut scaled.packed {
+        for v in &mut scaled.target_sum {
+            *v *= w;
+        }
+        let echelon = scaled.echelon_mut();
+        for v in &mut echelon.packed {
             *v *= root;
         }
-        for v in scaled.c.iter_mut().chain(&mut scaled.target_sum) {
+        for v in &mut echelon.c {
             *v *= w;
         }
         let n_left = scaled.n > 0.0 || self.n <= 0.0;
         // Entries that underflow are zeros like others.
         match scaled.compacted().kept() {
             Ok(scaled) if n_left => Ok(scaled),
-            _ => Err(Error::Range {
-                what: "scale",
-                value: w,
-                must: "such that the sums it scales stay within double precision",
-            }),
+            _ => Err(out_of_range(w)),
         }
     }
 
@@ -122,7 +132,8 @@ impl Summary {
             let same = |k: usize| {
                 let size = self.squares(k).max(part.squares(k));
                 let pulled = squares(&errors, k);
-                pulled <= SAME * SAME * size && (self.c[k] - part.c[k]).abs() <= SAME * size
+                pulled <= SAME * SAME * size
+                    && (self.residual()[k] - part.residual()[k]).abs() <= SAME * size
             };
             return if values.iter().all(|v| v.abs() <= SAME) && (0..self.p).all(same) {
                 Ok(Summary::empty(self.m, self.p))
@@ -169,8 +180,8 @@ impl Summary {
         }
         let mut c = Vec::with_capacity(self.p);
         for k in 0..self.p {
-            let taken = part.c[k] + squares(&errors, k) + squares(&pull, k);
-            let rest = self.c[k] - taken;
+            let taken = part.residual()[k] + squares(&errors, k) + squares(&pull, k);
+            let rest = self.residual()[k] - taken;
             if rest < -1e-7 * self.squares(k) {
                 return refuse(format!(
                     "target {k} of the part has squares the whole lacks: it was never added"
@@ -179,7 +190,7 @@ impl Summary {
             c.push(rest.max(0.0));
         }
         let target_sum = self.target_sum.iter().zip(&part.target_sum).map(|(a, b)| a - b).collect();
-        Self::pack(self.m, self.p, n, self.pivots.clone(), &cells, c, target_sum).kept()
+        Self::pack(self.m, self.p, n, self.echelon().pivots.clone(), &cells, c, target_sum).kept()
     }
 
     /// `A = R_t R⁻¹` on the row space of `R`; an error where `R_t` leaves it.
@@ -227,9 +238,12 @@ impl Summary {
     /// When `at` is beyond the last column.
     pub fn extend_features(&self, at: usize, count: usize) -> Result<Summary> {
         check_place(at, count, self.m, "the place of new columns")?;
+        if count == 0 {
+            return Ok(self.clone());
+        }
         // Rows of a single entry each, of a single column too, need no zeros.
-        let single = self.packed.len() == self.rank() * (1 + self.p);
-        let mut packed = Vec::with_capacity(self.packed.len() + count * self.rank());
+        let single = self.numbers() == self.rank() * (1 + self.p);
+        let mut packed = Vec::with_capacity(self.numbers() + count * self.rank());
         let mut pivots = Vec::with_capacity(self.rank());
         let mut starts = Vec::with_capacity(self.rank());
         for (pivot, r, z) in self.iter() {
@@ -244,7 +258,9 @@ impl Summary {
             }
             packed.extend_from_slice(z);
         }
-        Ok(Self { m: self.m + count, pivots, packed, starts, ..self.clone() })
+        let c = self.residual().to_vec();
+        let form = Form::Triangle(Echelon { pivots, packed, starts, c });
+        Ok(Self { m: self.m + count, form, target_sum: self.target_sum.clone(), ..*self })
     }
 
     /// Adds columns at the end that have had one value each in all rows so far, a multiple of the intercept in column 0: the first
@@ -253,7 +269,7 @@ impl Summary {
         if self.rank() == 0 || values.iter().all(|value| *value == 0.0) {
             return self.extend_features(self.m, values.len());
         }
-        let mut packed = Vec::with_capacity(self.packed.len() + values.len() * self.rank());
+        let mut packed = Vec::with_capacity(self.numbers() + values.len() * self.rank());
         for (i, (pivot, r, z)) in self.iter().enumerate() {
             packed.extend_from_slice(r);
             packed.resize(packed.len() + self.m - pivot - r.len(), 0.0);
@@ -261,7 +277,7 @@ impl Summary {
             packed.extend_from_slice(z);
         }
         let shape = (self.n, self.m + values.len(), self.p);
-        let (pivots, c) = (self.pivots.clone(), self.c.clone());
+        let (pivots, c) = (self.echelon().pivots.clone(), self.residual().to_vec());
         Self::from_numbers(shape, pivots, packed, c, self.target_sum.clone())
     }
 
@@ -272,27 +288,29 @@ impl Summary {
     /// When `at` is beyond the last target.
     pub fn extend_targets(&self, at: usize, count: usize) -> Result<Summary> {
         check_place(at, count, self.p, "the place of new targets")?;
+        let old = |k: usize| match k.checked_sub(at) {
+            None => Some(k),
+            Some(after) => after.checked_sub(count).map(|after| at + after),
+        };
+        if let Some(summed) = self.sums_with_targets(self.p + count, old) {
+            return Ok(summed);
+        }
         let insert = |values: &[f64]| {
             let mut longer = values[..at].to_vec();
             longer.resize(at + count, 0.0);
             longer.extend_from_slice(&values[at..]);
             longer
         };
-        let mut packed = Vec::with_capacity(self.packed.len() + count * self.rank());
+        let mut packed = Vec::with_capacity(self.numbers() + count * self.rank());
         let mut starts = Vec::with_capacity(self.rank());
         for (_, r, z) in self.iter() {
             starts.push(packed.len());
             packed.extend_from_slice(r);
             packed.extend(insert(z));
         }
-        Ok(Self {
-            p: self.p + count,
-            packed,
-            starts,
-            c: insert(&self.c),
-            target_sum: insert(&self.target_sum),
-            ..self.clone()
-        })
+        let (pivots, c) = (self.echelon().pivots.clone(), insert(self.residual()));
+        let form = Form::Triangle(Echelon { pivots, packed, starts, c });
+        Ok(Self { p: self.p + count, form, target_sum: insert(&self.target_sum), ..*self })
     }
 
     /// The summary with its feature columns elsewhere: column `j` goes to column `places[j]` of `width`; the
@@ -324,7 +342,7 @@ impl Summary {
             0 => Triangle::empty(width, self.p),
             rank => kernel::factor(width, self.p, &moved, 0..rank),
         };
-        triangle.residual = add(&triangle.residual, &self.c);
+        triangle.residual = add(&triangle.residual, self.residual());
         Self::from_triangle(triangle, self.n, self.target_sum.clone()).kept()
     }
 
@@ -332,7 +350,7 @@ impl Summary {
     pub(crate) fn without_zero_columns(&self, kept: &[usize]) -> Summary {
         let mut places = vec![None; self.m];
         kept.iter().enumerate().for_each(|(to, &from)| places[from] = Some(to as u32));
-        let (mut packed, mut pivots) = (Vec::with_capacity(self.packed.len()), Vec::new());
+        let (mut packed, mut pivots) = (Vec::with_capacity(self.numbers()), Vec::new());
         let mut starts = Vec::with_capacity(self.rank());
         for (pivot, r, z) in self.iter() {
             // A zero column has no pivot.
@@ -343,7 +361,9 @@ impl Summary {
             packed.extend(cells.map(|(v, _)| *v));
             packed.extend_from_slice(z);
         }
-        Self { m: kept.len(), pivots, packed, starts, ..self.clone() }
+        let c = self.residual().to_vec();
+        let form = Form::Triangle(Echelon { pivots, packed, starts, c });
+        Self { m: kept.len(), form, target_sum: self.target_sum.clone(), ..*self }
     }
 
     /// The summary of the same rows with their gaps filled: for each `(value, indicator, mean)`, `mean` times column `indicator`
@@ -354,7 +374,7 @@ impl Summary {
             0 => return Ok(self.clone()),
             rank => kernel::factor(self.m, self.p, &filled, 0..rank),
         };
-        triangle.residual = add(&triangle.residual, &self.c);
+        triangle.residual = add(&triangle.residual, self.residual());
         Self::from_triangle(triangle, self.n, self.target_sum.clone()).kept()
     }
 
@@ -384,7 +404,7 @@ impl Summary {
             0 => Triangle::empty(keep.len(), self.p),
             rank => kernel::factor(keep.len(), self.p, &chosen, 0..rank),
         };
-        triangle.residual = add(&triangle.residual, &self.c);
+        triangle.residual = add(&triangle.residual, self.residual());
         Self::from_triangle(triangle, self.n, self.target_sum.clone()).kept()
     }
 
@@ -408,7 +428,9 @@ impl Summary {
             }
             packed.extend_from_slice(z);
         }
-        Ok(Self { m: self.m, packed, starts, pivots, ..chosen })
+        let c = chosen.residual().to_vec();
+        let form = Form::Triangle(Echelon { pivots, packed, starts, c });
+        Ok(Self { m: self.m, form, ..chosen })
     }
 
     /// The summary with its targets elsewhere: target `k` goes to target `places[k]` of `count`; the others
@@ -426,6 +448,10 @@ impl Summary {
             });
         }
         check_places("the place of a target", places, count, "another target goes there already")?;
+        let old = |k: usize| places.iter().position(|place| *place == k);
+        if let Some(summed) = self.sums_with_targets(count, old) {
+            return Ok(summed);
+        }
         let spread = |values: &[f64]| {
             let mut wide = vec![0.0; count];
             for (&k, v) in places.iter().zip(values) {
@@ -433,21 +459,16 @@ impl Summary {
             }
             wide
         };
-        let mut packed = Vec::with_capacity(self.packed.len() + count * self.rank());
+        let mut packed = Vec::with_capacity(self.numbers() + count * self.rank());
         let mut starts = Vec::with_capacity(self.rank());
         for (_, r, z) in self.iter() {
             starts.push(packed.len());
             packed.extend_from_slice(r);
             packed.extend(spread(z));
         }
-        Ok(Self {
-            p: count,
-            packed,
-            starts,
-            c: spread(&self.c),
-            target_sum: spread(&self.target_sum),
-            ..self.clone()
-        })
+        let (pivots, c) = (self.echelon().pivots.clone(), spread(self.residual()));
+        let form = Form::Triangle(Echelon { pivots, packed, starts, c });
+        Ok(Self { p: count, form, target_sum: spread(&self.target_sum), ..*self })
     }
 
     /// The summary of some of the targets, in the order given.
@@ -467,25 +488,23 @@ impl Summary {
 
     /// [`Summary::choose_targets`] for targets known to be there.
     pub(crate) fn keep_targets(&self, keep: &[usize]) -> Summary {
+        if let Some(summed) = self.sums_with_targets(keep.len(), |k| Some(keep[k])) {
+            return summed;
+        }
         let pick = |values: &[f64]| keep.iter().map(|&k| values[k]).collect::<Vec<_>>();
-        let mut packed = Vec::with_capacity(self.packed.len());
+        let mut packed = Vec::with_capacity(self.numbers());
         let mut starts = Vec::with_capacity(self.rank());
         for (_, r, z) in self.iter() {
             starts.push(packed.len());
             packed.extend_from_slice(r);
             packed.extend(pick(z));
         }
-        Self {
-            p: keep.len(),
-            packed,
-            starts,
-            c: pick(&self.c),
-            target_sum: pick(&self.target_sum),
-            ..self.clone()
-        }
+        let (pivots, c) = (self.echelon().pivots.clone(), pick(self.residual()));
+        let form = Form::Triangle(Echelon { pivots, packed, starts, c });
+        Self { p: keep.len(), form, target_sum: pick(&self.target_sum), ..*self }
     }
 
-    fn check_shape(&self, other: &Summary) -> Result<()> {
+    pub(super) fn check_shape(&self, other: &Summary) -> Result<()> {
         if self.m != other.m {
             return Err(Error::Mismatch {
                 what: "number of feature columns",
@@ -505,9 +524,15 @@ impl Summary {
 
     fn add_scalars(&mut self, other: &Summary) {
         self.n += other.n;
-        self.c = add(&self.c, &other.c);
+        let c = add(self.residual(), other.residual());
+        self.echelon_mut().c = c;
         self.target_sum = add(&self.target_sum, &other.target_sum);
     }
+}
+
+fn out_of_range(scale: f64) -> Error {
+    let must = "such that the sums it scales stay within double precision";
+    Error::Range { what: "scale", value: scale, must }
 }
 
 /// Can `count` more be put in at `at` of `length`?
@@ -563,25 +588,31 @@ pub(crate) fn pool<'a>(
     p: usize,
     parts: impl Iterator<Item = (&'a Summary, f64)>,
 ) -> Result<Summary> {
+    let parts: Vec<(&Summary, f64)> = parts.collect();
+    if parts.iter().any(|(part, _)| part.is_summed()) {
+        return Summary::added_up(None, (m, p), parts.into_iter());
+    }
     let mut total = Summary::empty(m, p);
+    let mut c = vec![0.0; p];
     let mut stacked = Stacked { w: m + p, m, parts: Vec::new(), ends: Vec::new() };
     for (part, factor) in parts {
         total.check_shape(part)?;
         total.n += factor * part.n;
         for k in 0..p {
-            total.c[k] += factor * part.c[k];
+            c[k] += factor * part.residual()[k];
             total.target_sum[k] += factor * part.target_sum[k];
         }
         stacked.ends.push(stacked.rows() + part.rank());
         stacked.parts.push((part, factor.sqrt()));
     }
     if stacked.rows() == 0 {
+        total.echelon_mut().c = c;
         return total.kept();
     }
     if stacked.parts.iter().all(|(part, _)| part.is_diagonal()) {
         let mut sum = DiagonalSum::new(m, p);
         stacked.parts.iter().for_each(|(part, root)| sum.add(part, *root));
-        return sum.finish(total.n, &total.c, total.target_sum).kept();
+        return sum.finish(total.n, &c, total.target_sum).kept();
     }
     let leaf = kernel::leaf_rows(m);
     let mut pooled: Option<Triangle> = None;
@@ -600,7 +631,7 @@ pub(crate) fn pool<'a>(
         from = to;
     }
     let mut triangle = pooled.expect("there is at least one row");
-    triangle.residual = add(&triangle.residual, &total.c);
+    triangle.residual = add(&triangle.residual, &c);
     Summary::from_triangle(triangle, total.n, total.target_sum).kept()
 }
 
@@ -745,7 +776,7 @@ struct ScaledRows<'a> {
 impl<'a> ScaledRows<'a> {
     /// The rows as they are.
     fn of(summary: &'a Summary) -> Self {
-        Self { summary, factor: 1.0, residual: summary.c.clone() }
+        Self { summary, factor: 1.0, residual: summary.residual().to_vec() }
     }
 }
 

@@ -10,7 +10,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 
-use super::{Counter, Summary, echelon};
+use super::{Counter, Summary, Sums, echelon};
 use crate::basis::{BasisError, Design};
 use crate::error::{Error, ROW_WEIGHT, Result};
 use crate::kernel::{self, Gram, Mixed, Source, Triangle};
@@ -114,6 +114,39 @@ pub struct Summarizer {
     failed: Option<Error>,
     /// Whether columns that nearly depend on others do no harm.
     shrunk: bool,
+    /// Whether sums stay sums, and the ridge they will be solved with.
+    kept: Option<Held>,
+}
+
+/// A ridge that is known before rows are summed.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Held {
+    /// `λ` on the mean loss; 0 where it is not known.
+    pub(crate) ridge: f64,
+    /// Whether it is multiplied by the variance of each feature.
+    pub(crate) standardize: bool,
+}
+
+impl Held {
+    /// Largest square of a condition number for which sums of products keep eight digits.
+    const MOST: f64 = 1e8;
+
+    /// Whether sums under this ridge keep eight digits. With columns scaled to unit length no eigenvalue is below the least share of
+    /// the ridge in a column's square, or above the Frobenius norm.
+    fn is_enough(self, sums: &Sums, n: f64) -> bool {
+        let rest = sums.rest();
+        let (m, _) = rest.shape();
+        if self.ridge <= 0.0 {
+            return false;
+        }
+        let share = |j: usize| {
+            let variance = rest.xx(j, j) / n;
+            let hold = self.ridge * if self.standardize { variance } else { 1.0 };
+            if variance > 0.0 { (variance + hold) / hold } else { 1.0 }
+        };
+        let largest = rest.correlation_norm() + 1.0;
+        largest * (1..m).map(share).fold(1.0, f64::max) <= Self::MOST
+    }
 }
 
 #[derive(Debug)]
@@ -193,7 +226,7 @@ impl State {
     }
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 struct Pending {
     x: Vec<f64>,
     y: Vec<f64>,
@@ -257,7 +290,17 @@ impl Summarizer {
             target_sum: vec![Compensated::default(); targets],
             failed: None,
             shrunk: false,
+            kept: None,
         })
+    }
+
+    /// Sums of a wide design stay sums in the summary, which is meant to be added to others. Few rows are then summed too, where
+    /// the ridge leaves enough digits.
+    #[must_use]
+    pub(crate) fn keep_sums(mut self, kept: Option<Held>) -> Self {
+        let summed = self.design.width() > SHARED && matches!(self.state, State::Sums { .. });
+        self.kept = kept.filter(|_| summed);
+        self
     }
 
     /// Says that a ridge far above rounding will shrink the model, so that sums of products of columns that nearly depend on each
@@ -318,6 +361,11 @@ impl Summarizer {
         let m = self.design.width();
         let few = if matches!(self.state.way(), Way::Mixed(_)) { 1 } else { FEW };
         if self.reduced == 0 && self.rows <= few * m as u64 {
+            if let Some(held) = self.kept
+                && let Some(summary) = self.sum_few(held)?
+            {
+                return Ok(summary);
+            }
             // The products of few rows are singular or nearly so, and factoring the rows costs no more.
             self.state = State::Forest(Counter::new());
         }
@@ -335,12 +383,39 @@ impl Summarizer {
                     sums.lift(first, Accumulator::single_precision(m));
                 }
                 let (n, rows) = (self.n, Some(self.rows));
+                if self.kept.is_some() {
+                    return Summary::of_sums(n, target_sum, Sums::new(sums, &shift, rows));
+                }
                 let sums = echelon::Sums { gram: &sums, n, rows, target_sum, shift: &shift };
                 echelon::from_gram(sums)
                     .and_then(|summary| summary.kept().map_err(|_| 0))
                     .map_err(|column| Error::Overflow { column })
             }
         })
+    }
+
+    /// The sums of the few rows that wait; `None` where they would keep too few digits.
+    fn sum_few(&mut self, held: Held) -> Result<Option<Summary>> {
+        let waiting = self.pending.clone();
+        let shrunk = std::mem::replace(&mut self.shrunk, true);
+        self.flush()?;
+        let State::Sums { sums, shift, units } = &mut self.state else { return Ok(None) };
+        let (m, mixed) = (self.design.width(), units.is_some());
+        let mut gram = std::mem::replace(sums, Gram::new(1, 1));
+        let summary = kernel::with_threads(self.threads, || {
+            if mixed {
+                let first = usize::from(self.design.intercept());
+                gram.lift(first, Accumulator::single_precision(m));
+            }
+            let sums = Sums::new(gram, shift, Some(self.rows));
+            if !held.is_enough(&sums, self.n) {
+                return Ok(None);
+            }
+            let target_sum = self.target_sum.iter().map(|s| s.value()).collect();
+            Summary::of_sums(self.n, target_sum, sums).map(Some)
+        })?;
+        (self.pending, self.shrunk, self.reduced) = (waiting, shrunk, 0);
+        Ok(summary)
     }
 
     fn check(&self, x: &Rows<'_>, y: &Rows<'_>, weights: Option<&[f64]>) -> Result<()> {

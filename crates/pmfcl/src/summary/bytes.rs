@@ -8,7 +8,7 @@
 //! Equal summaries give equal bytes. Reading checks every length before it allocates, and every
 //! invariant before it returns.
 
-use super::Summary;
+use super::{Echelon, Form, Summary};
 use crate::error::{Error, Result};
 
 const MAGIC: &[u8; 4] = b"PMFS";
@@ -29,13 +29,13 @@ impl Summary {
             out.extend_from_slice(&(size as u32).to_le_bytes());
         }
         out.extend_from_slice(&self.n.to_le_bytes());
-        for pivot in &self.pivots {
+        for pivot in &self.echelon().pivots {
             out.extend_from_slice(&pivot.to_le_bytes());
         }
         for v in (0..self.rank()).flat_map(|i| self.padded_row(i)) {
             out.extend_from_slice(&v.to_le_bytes());
         }
-        for v in self.c.iter().chain(&self.target_sum) {
+        for v in self.residual().iter().chain(&self.target_sum) {
             out.extend_from_slice(&v.to_le_bytes());
         }
         let check = crc32(&out);
@@ -129,7 +129,8 @@ impl Summary {
             start
         });
         let starts = starts.collect();
-        let summary = Self { n, m, p, pivots, packed, starts, c, target_sum };
+        let form = Form::Triangle(Echelon { pivots, packed, starts, c });
+        let summary = Self { n, m, p, target_sum, form };
         if !summary.is_finite() {
             return refuse("it holds numbers that are not finite");
         }
@@ -150,8 +151,9 @@ fn packed_length(m: usize, p: usize, pivots: &[u32]) -> Option<usize> {
 
 /// CRC-32 (IEEE 802.3), the one of zip and PNG: finds every error of up to 32 bits in a row.
 pub(crate) fn crc32(bytes: &[u8]) -> u32 {
-    const TABLE: [u32; 256] = {
-        let mut table = [0; 256];
+    // Table `k` has what a byte does to the checksum with `k` more bytes behind it: eight bytes are looked up at once.
+    const TABLES: [[u32; 256]; 8] = {
+        let mut tables = [[0; 256]; 8];
         let mut i = 0;
         while i < 256 {
             let mut c = i as u32;
@@ -160,12 +162,29 @@ pub(crate) fn crc32(bytes: &[u8]) -> u32 {
                 c = if c & 1 == 1 { 0xEDB8_8320 ^ (c >> 1) } else { c >> 1 };
                 bit += 1;
             }
-            table[i] = c;
+            tables[0][i] = c;
             i += 1;
         }
-        table
+        let mut k = 1;
+        while k < 8 {
+            let mut i = 0;
+            while i < 256 {
+                let before = tables[k - 1][i];
+                tables[k][i] = tables[0][(before & 0xFF) as usize] ^ (before >> 8);
+                i += 1;
+            }
+            k += 1;
+        }
+        tables
     };
-    !bytes.iter().fold(!0, |c, &b| TABLE[((c ^ u32::from(b)) & 0xFF) as usize] ^ (c >> 8))
+    let (eights, rest) = bytes.as_chunks::<8>();
+    let mut c = !0_u32;
+    for eight in eights {
+        let word = u64::from_le_bytes(*eight) ^ u64::from(c);
+        c = (0..8).fold(0, |c, k| c ^ TABLES[7 - k][(word >> (8 * k) & 0xFF) as usize]);
+    }
+    let next = |c: u32, b: &u8| TABLES[0][((c ^ u32::from(*b)) & 0xFF) as usize] ^ (c >> 8);
+    !rest.iter().fold(c, next)
 }
 
 #[cfg(test)]
@@ -175,5 +194,7 @@ mod tests {
     #[test]
     fn the_check_number_is_the_one_of_zip_and_png() {
         assert_eq!(crc32(b"123456789"), 0xCBF4_3926);
+        assert_eq!(crc32(b""), 0);
+        assert_eq!(crc32(b"The quick brown fox jumps over the lazy dog"), 0x414F_A339);
     }
 }

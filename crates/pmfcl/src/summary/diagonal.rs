@@ -4,7 +4,7 @@
 //! of `O(m²)`, and merging two such summaries takes one rotation per column. Whether rows are stored this way depends on
 //! the numbers alone, so a summary that was written and read again merges with the same bits as before.
 
-use super::Summary;
+use super::{Echelon, Form, Summary};
 
 impl Summary {
     /// Rows with a single entry each: (column, entry, target value common to all targets), columns ascending. No samples.
@@ -14,23 +14,27 @@ impl Summary {
         rows: impl Iterator<Item = (usize, f64, f64)>,
     ) -> Self {
         let mut summary = Self::empty(m, p);
+        let Echelon { pivots, packed, starts, .. } = summary.echelon_mut();
         for (j, entry, target) in rows {
-            summary.starts.push(summary.packed.len());
-            summary.pivots.push(j as u32);
-            summary.packed.push(entry);
-            summary.packed.resize(summary.packed.len() + p, target);
+            starts.push(packed.len());
+            pivots.push(j as u32);
+            packed.push(entry);
+            packed.resize(packed.len() + p, target);
         }
         summary
     }
 
     /// Whether every row has its pivot entry alone. Never for a single column, where there is nothing to leave out.
     pub(super) fn is_diagonal(&self) -> bool {
-        self.m > 1 && self.packed.len() == self.rank() * (1 + self.p)
+        self.m > 1 && !self.is_summed() && self.numbers() == self.rank() * (1 + self.p)
     }
 
     /// The same summary without the zeros after the pivots, where every row has only zeros there. A negative zero is kept,
     /// so that the bytes of the summary stay the same.
     pub(super) fn compacted(self) -> Self {
+        if self.is_summed() {
+            return self;
+        }
         let zeros = |r: &[f64]| r[1..].iter().all(|v| v.to_bits() == 0);
         if self.m == 1 || self.is_diagonal() || !self.iter().all(|(_, r, _)| zeros(r)) {
             return self;
@@ -42,7 +46,8 @@ impl Summary {
             packed.extend_from_slice(z);
         }
         let starts = (0..self.rank()).map(|i| i * stored).collect();
-        Self { packed, starts, ..self }
+        let (pivots, c) = (self.echelon().pivots.clone(), self.residual().to_vec());
+        Self { form: Form::Triangle(Echelon { pivots, packed, starts, c }), ..self }
     }
 
     /// Row `i` with the zeros that are not stored: `R[i, pivot..m]`, then `Z[i, ..]`.
@@ -67,16 +72,18 @@ impl Summary {
     /// [`Summary::rearrange`] of a diagonal summary: its rows change places. Cost: `O(r (p + log r))`.
     pub(super) fn rearrange_diagonal(&self, places: &[usize], width: usize) -> Summary {
         let mut order: Vec<usize> = (0..self.rank()).collect();
-        let place = |i: usize| places[self.pivots[i] as usize];
+        let place = |i: usize| places[self.echelon().pivots[i] as usize];
         order.sort_by_key(|&i| place(i));
-        let mut packed = Vec::with_capacity(self.packed.len());
+        let mut packed = Vec::with_capacity(self.numbers());
         for &i in &order {
             let (_, r, z) = self.row(i);
             packed.extend_from_slice(r);
             packed.extend_from_slice(z);
         }
         let pivots = order.iter().map(|&i| place(i) as u32).collect();
-        Self { m: width, pivots, packed, ..self.clone() }
+        let (starts, c) = (self.echelon().starts.clone(), self.residual().to_vec());
+        let form = Form::Triangle(Echelon { pivots, packed, starts, c });
+        Self { m: width, form, target_sum: self.target_sum.clone(), ..*self }
     }
 }
 
@@ -124,16 +131,13 @@ impl DiagonalSum {
         for j in &there {
             packed.extend_from_slice(&self.rows[j * stored..(j + 1) * stored]);
         }
-        Summary {
-            n,
-            m: self.rows.len() / stored,
-            p: self.p,
+        let form = Form::Triangle(Echelon {
             pivots: there.iter().map(|&j| j as u32).collect(),
             starts: (0..there.len()).map(|i| i * stored).collect(),
             packed,
             c: c.iter().zip(&self.residual).map(|(c, left)| c + left).collect(),
-            target_sum,
-        }
+        });
+        Summary { n, m: self.rows.len() / stored, p: self.p, target_sum, form }
     }
 }
 
@@ -157,7 +161,7 @@ mod tests {
     }
 
     fn assert_near(a: &Summary, b: &Summary) {
-        assert_eq!(a.pivots, b.pivots);
+        assert_eq!(a.echelon().pivots, b.echelon().pivots);
         for i in 0..a.rank() {
             for (x, y) in a.padded_row(i).zip(b.padded_row(i)) {
                 assert!((x - y).abs() <= 1e-14 * (1.0 + y.abs()), "{x} {y}");
@@ -173,10 +177,10 @@ mod tests {
         let m = 20_000;
         let (a, b) = (some(m, 1, 1, 0), some(m, 1, 2, 1));
         assert_eq!(a.numbers(), 2 * (m - m / 5));
-        assert!(a.packed.capacity() <= 4 * m && a.nbytes() < 30 * m);
+        assert!(a.echelon().packed.capacity() <= 4 * m && a.nbytes() < 30 * m);
         let both = a.merge(&b).expect("finite");
         assert_eq!((both.rank(), both.numbers()), (m, 2 * m));
-        assert!(both.packed.capacity() <= 4 * m);
+        assert!(both.echelon().packed.capacity() <= 4 * m);
         let three = pool(m, 1, [(&a, 0.5), (&b, 2.0), (&a, 0.5)].into_iter()).expect("finite");
         assert_eq!(three.numbers(), 2 * m);
         let places: Vec<usize> = (0..m).rev().collect();
@@ -221,12 +225,14 @@ mod tests {
         let (m, p) = (11, 2);
         let s = some(m, p, 5, 3);
         let mut full = s.clone();
-        full.packed = (0..s.rank()).flat_map(|i| s.padded_row(i)).collect();
-        full.starts =
-            (0..s.rank()).map(|i| (0..i).map(|q| m - s.pivots[q] as usize + p).sum()).collect();
+        let pivots = &s.echelon().pivots;
+        let start = |i: usize| (0..i).map(|q| m - pivots[q] as usize + p).sum();
+        let echelon = full.echelon_mut();
+        echelon.packed = (0..s.rank()).flat_map(|i| s.padded_row(i)).collect();
+        echelon.starts = (0..s.rank()).map(start).collect();
         assert!(s.is_diagonal() && !full.is_diagonal());
         assert_eq!(s, full);
-        assert_eq!(full.clone().compacted().packed, s.packed);
+        assert_eq!(full.clone().compacted().echelon().packed, s.echelon().packed);
         assert_eq!(s.to_bytes(), full.to_bytes());
         assert_eq!(s.padded_nbytes(), full.nbytes());
         let mut theta = Theta::zeros(m, p);
@@ -263,10 +269,11 @@ mod tests {
             assert!((0..m).all(|j| s.entry(i, j).to_bits() == full.entry(i, j).to_bits()));
         }
         assert_eq!(dot(&[2.0], &[3.0, 1.0, 1.0, 1.0, 1.0]).to_bits(), 6.0_f64.to_bits());
-        let wrong = Summary { packed: vec![f64::INFINITY; s.packed.len()], ..s.clone() };
+        let mut wrong = s.clone();
+        wrong.echelon_mut().packed.fill(f64::INFINITY);
         assert_eq!(wrong.kept().err(), Some(crate::Error::Overflow { column: 0 }));
         let mut wrong = s.clone();
-        wrong.packed[2] = f64::INFINITY;
+        wrong.echelon_mut().packed[2] = f64::INFINITY;
         assert_eq!(wrong.kept().err(), Some(crate::Error::Overflow { column: m + 1 }));
     }
 
@@ -275,7 +282,8 @@ mod tests {
         let s = some(9, 2, 1, 2);
         let back = Summary::from_bytes(&s.to_bytes()).expect("its own bytes");
         assert_eq!(back, s);
-        assert_eq!((back.packed, back.starts), (s.packed.clone(), s.starts.clone()));
+        let (read, made) = (back.echelon(), s.echelon());
+        assert_eq!((&read.packed, &read.starts), (&made.packed, &made.starts));
         // 28 bytes of header, pivots, every row from its pivot to the last column, c and Σy, checksum.
         let cells: usize = s.pivots().map(|j| 9 - j + 2).sum();
         assert_eq!(s.to_bytes().len(), 28 + 4 * s.rank() + 8 * (cells + 4) + 4);

@@ -5,7 +5,7 @@ use std::ops::Range;
 use faer::linalg::triangular_solve::solve_upper_triangular_in_place;
 use faer::{Mat, MatMut, MatRef, Par};
 
-use super::Summary;
+use super::{Echelon, Form, Summary};
 use crate::kernel::{Gram, Reflections, Steps, Triangle, blocked, decompose};
 
 /// Up to this many columns are reduced one by one; of wider triangles, [`PANEL`] columns are before the rest is updated at once.
@@ -114,21 +114,23 @@ impl Summary {
             starts.push(packed.len());
             packed.extend_from_slice(&row[j as usize..]);
         }
-        Self { n, m, p, pivots, packed, starts, c, target_sum }.compacted()
+        let form = Form::Triangle(Echelon { pivots, packed, starts, c });
+        Self { n, m, p, target_sum, form }.compacted()
     }
 
     /// The same `R` with other `Z`, a row for each of its rows, and nothing outside their span.
     pub(crate) fn with_targets(&self, z: &faer::Mat<f64>) -> Self {
         let p = z.ncols();
-        let mut packed = Vec::with_capacity(self.packed.len() + self.rank() * p);
+        let mut packed = Vec::with_capacity(self.numbers() + self.rank() * p);
         let mut starts = Vec::with_capacity(self.rank());
         for i in 0..self.rank() {
             starts.push(packed.len());
             packed.extend_from_slice(self.row(i).1);
             packed.extend((0..p).map(|k| z[(i, k)]));
         }
-        let (c, target_sum) = (vec![0.0; p], vec![0.0; p]);
-        Self { p, packed, starts, c, target_sum, pivots: self.pivots.clone(), ..*self }
+        let pivots = self.echelon().pivots.clone();
+        let form = Form::Triangle(Echelon { pivots, packed, starts, c: vec![0.0; p] });
+        Self { p, form, target_sum: vec![0.0; p], ..*self }
     }
 
     /// Unpacks into a dense trapezoid.
@@ -139,7 +141,13 @@ impl Summary {
             row[pivot..pivot + r.len()].copy_from_slice(r);
             row[self.m..].copy_from_slice(z);
         }
-        Triangle { m: self.m, p: self.p, rows: self.rank(), cells, residual: self.c.clone() }
+        Triangle {
+            m: self.m,
+            p: self.p,
+            rows: self.rank(),
+            cells,
+            residual: self.residual().to_vec(),
+        }
     }
 }
 
@@ -194,14 +202,58 @@ pub(super) fn from_gram(sums: Sums<'_>) -> Result<Summary, usize> {
         unshift(&mut triangle.cells, shift);
         return Ok(Summary::from_triangle(triangle, n, target_sum));
     }
+    let Decided { mut cells, pivots, residual: c } = decided(gram, most);
+    if shift.is_empty() {
+        return Ok(Summary::pack(m, p, n, pivots, &cells, c, target_sum));
+    }
+    // With the shift back in place, a column may turn out to vary by no more than rounding.
+    unshift(&mut cells, shift);
+    let triangle = Triangle { m, p, rows: pivots.len(), cells, residual: c };
+    Ok(Summary::from_triangle(triangle, n, target_sum))
+}
+
+/// The triangle of sums that are kept, whose first row is kept apart from them. The rank is not above `rows`.
+pub(super) fn of_sums(first: &[f64], gram: &Gram, rows: Option<usize>) -> Echelon {
+    let (m, p) = gram.shape();
+    let w = m + p;
+    let own = usize::from(first[0] > 0.0);
+    let most = rows.map_or(m, |rows| rows.saturating_sub(own));
+    let safe = |found: &(Triangle, f64)| found.1 < SAFE_CONDITION;
+    let plain = if most + own >= m { decompose(gram).filter(safe) } else { None };
+    let triangle = match plain {
+        Some((mut triangle, _)) => {
+            // Column 0 is zero in the sums, and so is its row.
+            triangle.cells[..w].copy_from_slice(first);
+            triangle
+        }
+        None => {
+            let Decided { cells, pivots, residual } = decided(gram, most);
+            let rows = own + pivots.len();
+            let mut all = Vec::with_capacity(rows * w);
+            all.extend_from_slice(&first[..own * w]);
+            all.extend(cells);
+            Triangle { m, p, rows, cells: all, residual }
+        }
+    };
+    match Summary::from_triangle(triangle, 1.0, vec![0.0; p]).form {
+        Form::Triangle(echelon) => echelon,
+        Form::Sums(_) => unreachable!("a triangle was made"),
+    }
+}
+
+/// Rows of a triangle, those of the pivots alone, and what they leave of the targets.
+struct Decided {
+    cells: Vec<f64>,
+    pivots: Vec<u32>,
+    residual: Vec<f64>,
+}
+
+/// Cholesky's decomposition of sums without the columns that depend on those before them, and of no more rank than `most`.
+fn decided(gram: &Gram, most: usize) -> Decided {
+    let (m, p) = gram.shape();
     let w = m + p;
     let mut cells = vec![0.0; m * w];
-    for (i, row) in cells.chunks_exact_mut(w).enumerate() {
-        gram.xx_from(i, &mut row[i..m]);
-        for k in 0..p {
-            row[m + k] = gram.xy(i, k);
-        }
-    }
+    gram.write_rows(&mut cells);
     let norms = (0..m).map(|j| gram.xx(j, j).max(0.0).sqrt()).collect();
     let mut decision =
         RankDecision { m, w, most, norms, pivots: Vec::with_capacity(m), left_out: vec![false; m] };
@@ -224,13 +276,7 @@ pub(super) fn from_gram(sums: Sums<'_>) -> Result<Summary, usize> {
     for c in &mut c {
         *c = c.max(0.0);
     }
-    if shift.is_empty() {
-        return Ok(Summary::pack(m, p, n, pivots, &cells, c, target_sum));
-    }
-    // With the shift back in place, a column may turn out to vary by no more than rounding.
-    unshift(&mut cells, shift);
-    let triangle = Triangle { m, p, rows: pivots.len(), cells, residual: c };
-    Ok(Summary::from_triangle(triangle, n, target_sum))
+    Decided { cells, pivots, residual: c }
 }
 
 /// Cholesky's decomposition that leaves out columns that depend on those before them.

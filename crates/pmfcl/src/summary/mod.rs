@@ -28,13 +28,18 @@ mod counter;
 mod diagonal;
 mod echelon;
 mod products;
+mod sums;
 
+pub(crate) use build::Held;
 pub use build::{Accumulator, Summarizer};
 pub use counter::Counter;
 pub use products::Products;
 
-pub(crate) use algebra::pool;
+pub(crate) use algebra::{WIDE_DESIGN, pool};
 pub(crate) use bytes::crc32;
+pub(crate) use sums::Sums;
+
+use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::theta::Theta;
@@ -51,6 +56,21 @@ pub struct Summary {
     m: usize,
     /// Targets.
     p: usize,
+    /// Σ w·y of each target, for R² about the mean.
+    target_sum: Vec<f64>,
+    form: Form,
+}
+
+/// What a summary is kept as. Everything except merging and solving sees the triangle, which sums are brought to when it is asked for.
+#[derive(Debug, Clone)]
+enum Form {
+    Triangle(Echelon),
+    Sums(Arc<Sums>),
+}
+
+/// `R`, `Z` and what they leave of the targets.
+#[derive(Debug, Clone, Default)]
+struct Echelon {
     /// Pivot column of every row of `R`, ascending.
     pivots: Vec<u32>,
     /// Row after row: `R[i, pivot..m]`, then `Z[i, ..]`. Where all rows have zeros after their pivot, these are left out.
@@ -59,28 +79,37 @@ pub struct Summary {
     starts: Vec<usize>,
     /// Squared norm of what of each target lies outside the span of the features.
     c: Vec<f64>,
-    /// Σ w·y of each target, for R² about the mean.
-    target_sum: Vec<f64>,
 }
 
 impl Summary {
     /// The same with zeros of one sign, which can be left out when it is sent.
     pub(crate) fn with_plain_zeros(mut self) -> Self {
-        self.packed.iter_mut().for_each(|v| *v += 0.0);
+        self.echelon_mut().packed.iter_mut().for_each(|v| *v += 0.0);
         self.compacted()
     }
 
     /// The neutral element of merging: no rows, `m` columns, `p` targets.
     pub fn empty(m: usize, p: usize) -> Self {
-        Self {
-            n: 0.0,
-            m,
-            p,
-            pivots: Vec::new(),
-            packed: Vec::new(),
-            starts: Vec::new(),
-            c: vec![0.0; p],
-            target_sum: vec![0.0; p],
+        let form = Form::Triangle(Echelon { c: vec![0.0; p], ..Echelon::default() });
+        Self { n: 0.0, m, p, target_sum: vec![0.0; p], form }
+    }
+
+    /// The triangle; made of the sums if nobody has asked before.
+    fn echelon(&self) -> &Echelon {
+        match &self.form {
+            Form::Triangle(echelon) => echelon,
+            Form::Sums(sums) => sums.echelon(),
+        }
+    }
+
+    /// The triangle to change: what is kept from then on.
+    fn echelon_mut(&mut self) -> &mut Echelon {
+        if let Form::Sums(sums) = &self.form {
+            self.form = Form::Triangle(sums.echelon().clone());
+        }
+        match &mut self.form {
+            Form::Triangle(echelon) => echelon,
+            Form::Sums(_) => unreachable!("replaced above"),
         }
     }
 
@@ -101,22 +130,29 @@ impl Summary {
 
     /// Rank of the design matrix, to working precision and independent of column scales.
     pub fn rank(&self) -> usize {
-        self.pivots.len()
+        self.echelon().pivots.len()
     }
 
     /// Size of what is kept, in bytes: 8 for each number, 4 for each pivot.
     pub fn nbytes(&self) -> usize {
-        8 * (self.packed.len() + self.c.len() + self.target_sum.len() + 1) + 4 * self.pivots.len()
+        let rows = match &self.form {
+            Form::Triangle(echelon) => echelon.pivots.len(),
+            Form::Sums(_) => self.m,
+        };
+        8 * (self.numbers() + 2 * self.p + 1) + 4 * rows
     }
 
     /// How many numbers are kept of `R` and `Z`: `r(m+p) − r(r−1)/2` at most, `r(1+p)` where each row has a single entry.
     pub fn numbers(&self) -> usize {
-        self.packed.len()
+        match &self.form {
+            Form::Triangle(echelon) => echelon.packed.len(),
+            Form::Sums(_) => self.m * (self.m + 1) / 2 + self.m * self.p,
+        }
     }
 
     /// `c` of each target: the residual sum of squares of the task's own best fit.
     pub fn residual(&self) -> &[f64] {
-        &self.c
+        &self.echelon().c
     }
 
     /// Sum of each target; for class indicators the samples of each class.
@@ -131,9 +167,10 @@ impl Summary {
 
     /// Row `i` as (pivot column, `R[i, pivot..]`, `Z[i, ..]`). What of `R` is not stored is zero.
     pub(crate) fn row(&self, i: usize) -> (usize, &[f64], &[f64]) {
-        let end = self.starts.get(i + 1).copied().unwrap_or(self.packed.len());
-        let (r, z) = self.packed[self.starts[i]..end].split_at(end - self.starts[i] - self.p);
-        (self.pivots[i] as usize, r, z)
+        let Echelon { pivots, packed, starts, .. } = self.echelon();
+        let end = starts.get(i + 1).copied().unwrap_or(packed.len());
+        let (r, z) = packed[starts[i]..end].split_at(end - starts[i] - self.p);
+        (pivots[i] as usize, r, z)
     }
 
     /// All rows, top to bottom.
@@ -144,7 +181,7 @@ impl Summary {
     /// Pivot columns, ascending.
     #[doc(hidden)] // for file
     pub fn pivots(&self) -> impl Iterator<Item = usize> {
-        self.pivots.iter().map(|&j| j as usize)
+        self.echelon().pivots.iter().map(|&j| j as usize)
     }
 
     /// `L_t(θ) = (‖Rθ − Z‖² + c) / 2n`, summed over targets.
@@ -155,12 +192,17 @@ impl Summary {
     /// When `θ` has another shape than the summary, the summary is empty, or the loss leaves the range of
     /// double precision.
     pub fn loss(&self, theta: &Theta) -> Result<f64> {
+        if let Some(sums) = self.sums() {
+            self.check(theta)?;
+            let squares: f64 = (0..self.p).map(|k| sums.squared_errors(k, theta.column(k))).sum();
+            return within("the loss", squares / (2.0 * self.n));
+        }
         within("the loss", self.forgetting(theta)? + self.min_loss())
     }
 
     /// `min L_t = Σc / 2n`: the loss of the task's own best model.
     pub fn min_loss(&self) -> f64 {
-        self.c.iter().sum::<f64>() / (2.0 * self.n)
+        self.residual().iter().sum::<f64>() / (2.0 * self.n)
     }
 
     /// `F_t(θ) = L_t(θ) − min L_t = ‖Rθ − Z‖² / 2n`, exactly and never negative.
@@ -222,13 +264,14 @@ impl Summary {
                 let sum = self.target_sum[k];
                 // Below an intercept lie the centred targets: its own row is (Σwy)²/n, left out here
                 // instead of taken off again, which would cost the digits of the mean.
-                let mean_row = self.pivots.first() == Some(&0) && {
+                let mean_row = self.pivots().next() == Some(0) && {
                     let (_, r, z) = self.row(0);
                     let near = |a: f64, b: f64| (a - b).abs() <= 1e-12 * b.abs();
                     near(r[0] * r[0], self.n) && near(z[k] * r[0], sum)
                 };
                 let squares = |from: usize| -> f64 {
-                    self.c[k] + self.iter().skip(from).map(|(_, _, z)| z[k] * z[k]).sum::<f64>()
+                    self.residual()[k]
+                        + self.iter().skip(from).map(|(_, _, z)| z[k] * z[k]).sum::<f64>()
                 };
                 if mean_row {
                     squares(1)
@@ -259,9 +302,17 @@ impl Summary {
     /// moment where `first` is 0. Exactly 0 for the intercept, and for a column that [is constant](is_constant).
     pub(crate) fn variances(&self, first: usize) -> Vec<f64> {
         let mut centred = vec![0.0; self.m];
-        for (pivot, r, _) in self.iter().filter(|(pivot, ..)| *pivot >= first) {
-            for (s, a) in centred[pivot..].iter_mut().zip(r) {
-                *s += a * a;
+        match self.sums() {
+            Some(sums) if first == 1 => {
+                centred.iter_mut().enumerate().for_each(|(j, s)| *s = sums.rest().xx(j, j));
+            }
+            Some(sums) => centred = sums.column_squares(),
+            None => {
+                for (pivot, r, _) in self.iter().filter(|(pivot, ..)| *pivot >= first) {
+                    for (s, a) in centred[pivot..].iter_mut().zip(r) {
+                        *s += a * a;
+                    }
+                }
             }
         }
         for (j, (s, squares)) in centred.iter_mut().zip(self.column_squares()).enumerate() {
@@ -272,11 +323,17 @@ impl Summary {
 
     /// `Σ w y²` of target `k`.
     pub(crate) fn squares(&self, k: usize) -> f64 {
-        self.c[k] + self.iter().map(|(_, _, z)| z[k] * z[k]).sum::<f64>()
+        if let Some(sums) = self.sums() {
+            return sums.first()[self.m + k].powi(2) + sums.rest().yy(k);
+        }
+        self.residual()[k] + self.iter().map(|(_, _, z)| z[k] * z[k]).sum::<f64>()
     }
 
     /// `Σ w x_j²` of every design column.
     pub fn column_squares(&self) -> Vec<f64> {
+        if let Some(sums) = self.sums() {
+            return sums.column_squares();
+        }
         let mut squares = vec![0.0; self.m];
         for (pivot, r, _) in self.iter() {
             for (s, a) in squares[pivot..].iter_mut().zip(r) {
@@ -323,12 +380,12 @@ impl Summary {
     /// Another sample count and an offset on `c`, for a loss whose weights are curvatures.
     pub(crate) fn recount(&mut self, n: f64, offset: f64) {
         self.n = n;
-        self.c[0] += offset;
+        self.echelon_mut().c[0] += offset;
     }
 
     /// The same `R` with `p` other targets: `z` row after row, `c` for all of them together.
     pub(crate) fn retarget(&self, p: usize, n: f64, z: &[f64], c: f64) -> Summary {
-        let mut packed = Vec::with_capacity(self.packed.len() + self.rank() * p);
+        let mut packed = Vec::with_capacity(self.numbers() + self.rank() * p);
         let mut starts = Vec::with_capacity(self.rank());
         for ((_, r, _), z) in self.iter().zip(z.chunks_exact(p)) {
             starts.push(packed.len());
@@ -337,8 +394,9 @@ impl Summary {
         }
         let mut all = vec![0.0; p];
         all[0] = c;
-        let target_sum = vec![0.0; p];
-        Self { n, p, packed, starts, c: all, target_sum, m: self.m, pivots: self.pivots.clone() }
+        let pivots = self.echelon().pivots.clone();
+        let form = Form::Triangle(Echelon { pivots, packed, starts, c: all });
+        Self { n, m: self.m, p, target_sum: vec![0.0; p], form }
     }
 
     fn check(&self, theta: &Theta) -> Result<()> {
@@ -371,7 +429,7 @@ impl Summary {
             feature.or_else(target).or((r[0] <= 0.0).then_some(pivot))
         });
         let target = |list: &[f64]| list.iter().position(wrong).map(|k| m + k);
-        let sums = cell.or_else(|| target(&self.c)).or_else(|| target(&self.target_sum));
+        let sums = cell.or_else(|| target(self.residual())).or_else(|| target(&self.target_sum));
         match sums.or((!self.n.is_finite()).then_some(0)) {
             Some(column) => Err(Error::Overflow { column }),
             None => Ok(self),
@@ -380,19 +438,29 @@ impl Summary {
 
     /// Every number finite? Used at every door a summary can come through.
     pub(crate) fn is_finite(&self) -> bool {
-        self.n.is_finite()
-            && self.packed.iter().chain(&self.c).chain(&self.target_sum).all(|v| v.is_finite())
+        let finite = |list: &[f64]| list.iter().all(|v| v.is_finite());
+        let form = match &self.form {
+            Form::Triangle(echelon) => finite(&echelon.packed) && finite(&echelon.c),
+            Form::Sums(sums) => sums.is_finite(),
+        };
+        self.n.is_finite() && form && finite(&self.target_sum)
     }
 }
 
 /// The same numbers, whether zeros are stored or not.
 impl PartialEq for Summary {
     fn eq(&self, other: &Self) -> bool {
+        let same = || match (&self.form, &other.form) {
+            (Form::Sums(a), Form::Sums(b)) if Arc::ptr_eq(a, b) => true,
+            _ => {
+                self.echelon().pivots == other.echelon().pivots
+                    && (0..self.rank()).all(|i| self.padded_row(i).eq(other.padded_row(i)))
+                    && self.residual() == other.residual()
+            }
+        };
         (self.n, self.m, self.p) == (other.n, other.m, other.p)
-            && self.pivots == other.pivots
-            && (0..self.rank()).all(|i| self.padded_row(i).eq(other.padded_row(i)))
-            && self.c == other.c
             && self.target_sum == other.target_sum
+            && same()
     }
 }
 

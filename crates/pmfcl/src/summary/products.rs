@@ -112,7 +112,7 @@ impl Summary {
             targets: p,
             xx: vec![0.0; m * (m + 1) / 2],
             xy: vec![0.0; m * p],
-            yy: self.c.clone(),
+            yy: self.residual().to_vec(),
             y: self.target_sum.clone(),
         };
         for (pivot, r, z) in self.iter() {
@@ -147,7 +147,7 @@ impl Summary {
             return refuse(diagonal(j));
         }
         let mut free = vec![true; m];
-        self.pivots.iter().for_each(|&j| free[j as usize] = false);
+        self.pivots().for_each(|j| free[j] = false);
         for j in (0..m).filter(|&j| free[j]) {
             let mut left: Vec<f64> = products.xx[products.row(j)..][..m - j].to_vec();
             let mut targets: Vec<f64> = products.xy[j * p..][..p].to_vec();

@@ -168,7 +168,7 @@ fn duplicated_and_zero_columns_give_the_shortest_solution() {
         learn_in_tasks(&mut learner, &x, &y, 5, &[0, 2, 150, 300], &[1, 0, 2]);
         let model = learner.solution().unwrap();
         assert_eq!(
-            (model.rank, model.outcome),
+            (model.rank(), model.outcome),
             (2, pmfcl::Outcome::MinimumNorm),
             "{accumulator:?}"
         );
@@ -190,7 +190,7 @@ fn the_worst_lauchli_matrix_keeps_its_digits() {
         .learn("t", TaskRows::new(Rows::new(&x, 2).unwrap(), Rows::new(&y, 1).unwrap()), 1.0)
         .unwrap();
     let model = learner.solution().unwrap();
-    assert_eq!(model.rank, 2);
+    assert_eq!(model.rank(), 2);
     for v in model.theta.column(0) {
         assert!((v - 1.0).abs() < 1e-6, "{v}");
     }

@@ -43,3 +43,4 @@ mod state;
 mod statistics;
 mod support;
 mod unlearning;
+mod wide;

@@ -116,7 +116,7 @@ fn held_factors_fold_when_the_triangle_is_smaller_and_the_model_stays() {
             // Two rows a task, one direction in 14 may be ten times weaker than the others.
             let off = apart(a.theta.cells(), b.theta.cells());
             assert!(off < 1e-10, "task {t}: {off:e}");
-            assert_eq!((a.rank, a.outcome), (b.rank, b.outcome));
+            assert_eq!((a.rank(), a.outcome), (b.rank(), b.outcome));
         }
         // Twenty-nine numbers less one for each second row: 119 are reached with the fifth task.
         assert_eq!(switched, Some(4));

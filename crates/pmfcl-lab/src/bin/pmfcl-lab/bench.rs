@@ -100,6 +100,8 @@ struct Wide {
     accumulator: Accumulator,
     #[arg(long, hide = true, default_value = "every")]
     asked: String,
+    #[arg(long, hide = true)]
+    defaults: bool,
 }
 
 impl Wide {
@@ -110,7 +112,8 @@ impl Wide {
         }
         let asked = if self.asked == "last" { Asked::Last } else { Asked::Every };
         for &width in &self.widths {
-            let case = Case { width, accumulator: self.accumulator, asked };
+            let defaults = self.defaults;
+            let case = Case { width, accumulator: self.accumulator, asked, defaults };
             print(&random_features::one(case)?)?;
         }
         Ok(None)

@@ -277,7 +277,7 @@ impl Federated {
                 clients: there.len(),
                 samples: server.samples(),
                 gap: gap(stage, &decision(&joint, x)?, &decision(&theirs, x)?),
-                ranks: (joint.solution()?.rank, theirs.solution()?.rank),
+                ranks: (joint.solution()?.rank(), theirs.solution()?.rank()),
                 ours: Errors::of(stage, &outputs(&joint, x)?, &tested, k),
                 local: Errors::of(stage, &local(stage, &alone, &tested)?, &tested, k),
                 up,

@@ -32,19 +32,22 @@
 //! spread that can be told from rounding, whichever is larger. With no more
 //! samples than classes there is no within-class scatter at all: the total variances stand in for it.
 
-use faer::Mat;
+use faer::{Mat, MatMut};
 
 use super::Shrinkage;
-use super::scatter::Scatter;
+use super::scatter::{Scatter, Within, scaled_products};
 use crate::error::{Error, Result};
+use crate::kernel::{decompose_in_place, each};
 use crate::solve::ridge;
-use crate::summary::{LEAST_SPREAD, Summary, dot};
+use crate::summary::{LEAST_SPREAD, Summary, WIDE_DESIGN, dot};
 use crate::theta::Theta;
 
 /// Least within-class variance of a feature, as a share of its total variance.
 const LEAST_VARIANCE: f64 = 1e-6;
 /// Least automatic shrinkage: keeps the covariance of dependent features invertible.
 const LEAST_SHRINKAGE: f64 = 1e-8;
+/// A covariance of which less than this share is not diagonal is taken for diagonal where its trace is asked for.
+const NEARLY_DIAGONAL: f64 = 1e-6;
 /// A fitted gaussian model.
 #[derive(Debug, Clone)]
 #[doc(hidden)] // a part of `Response`
@@ -57,7 +60,6 @@ pub struct Discriminants {
     active: Vec<usize>,
     inverse: Vec<f64>,
     root: Root,
-    rank: usize,
     /// `x̄`, and `Σ^{−1/2}(μ_k − x̄)` in columns.
     centre: Vec<f64>,
     white_means: Mat<f64>,
@@ -85,7 +87,15 @@ impl Discriminants {
     /// # Errors
     /// When the summary is empty, or a decomposition does not converge.
     pub fn new(pooled: &Summary, samples: f64, shrinkage: Shrinkage) -> Result<Self> {
-        let scatter = Scatter::of(pooled)?;
+        let shrunk = match shrinkage {
+            Shrinkage::Auto => true,
+            Shrinkage::Diagonal(s) | Shrinkage::Identity(s) | Shrinkage::Ridge(s) => s > 0.0,
+        };
+        let scatter = if shrunk && pooled.width() > WIDE_DESIGN {
+            Scatter::of_products(pooled)?
+        } else {
+            Scatter::of(pooled)?
+        };
         let d = scatter.total.len();
         let freedom = samples - scatter.present() as f64;
         let known = freedom > 0.5;
@@ -110,9 +120,15 @@ impl Discriminants {
             })
             .collect();
         let inverse: Vec<f64> = scales.iter().map(|v| 1.0 / v.sqrt()).collect();
-        let scaled = Mat::from_fn(scatter.within.nrows(), q, |i, j| {
-            scatter.within[(i, active[j])] * share.sqrt() * inverse[j]
-        });
+        let scaled = match &scatter.within {
+            Within::Root(g) => Scaled::Root(Mat::from_fn(g.nrows(), q, |i, j| {
+                g[(i, active[j])] * share.sqrt() * inverse[j]
+            })),
+            Within::Products { about_centre, between } => {
+                let factors: Vec<f64> = inverse.iter().map(|v| v * share.sqrt()).collect();
+                Scaled::Products(scaled_products(about_centre, between, &active, &factors))
+            }
+        };
         let (keep, add) = match shrinkage {
             _ if !known => (0.0, 1.0),
             Shrinkage::Auto => {
@@ -120,15 +136,21 @@ impl Discriminants {
                     let lambda = ridge::of_indicators(pooled, samples)?;
                     (lambda / (1.0 + lambda)).clamp(LEAST_SHRINKAGE, 1.0)
                 } else {
-                    noise_share(&scaled, freedom)
+                    scaled.noise_share(q, freedom)
                 };
                 (1.0 - s, s)
             }
             Shrinkage::Diagonal(s) | Shrinkage::Identity(s) => (1.0 - s, s),
             Shrinkage::Ridge(s) => (1.0, s),
         };
-        let root = Root::of(&scaled, keep, add)?;
-        let spread = root.whiten(scaled.transpose().to_owned()).squared_norm_l2();
+        let (root, spread) = match scaled {
+            Scaled::Root(c) => {
+                let root = Root::of(&c, keep, add)?;
+                let spread = root.whiten(c.transpose().to_owned()).squared_norm_l2();
+                (root, spread)
+            }
+            Scaled::Products(cells) => Root::of_products(cells, q, keep, add)?,
+        };
         let effective_features =
             if known && spread > 0.0 { spread * freedom / samples } else { q.max(1) as f64 };
         let mut model = Self {
@@ -144,7 +166,6 @@ impl Discriminants {
             active,
             inverse,
             root,
-            rank: pooled.rank(),
         };
         model.discriminants(&scatter);
         for j in 0..d {
@@ -164,7 +185,7 @@ impl Discriminants {
 
     /// `β_k = Σ⁻¹(μ_k − x̄)` and the intercept that goes with it. A shift common to all classes is free; this
     /// one, about the mean of all rows, cancels the least.
-    fn discriminants(&mut self, scatter: &Scatter) {
+    fn discriminants(&mut self, scatter: &Scatter<'_>) {
         let white = self.whiten(&scatter.shifts);
         let beta = self.root.solve_root(&white);
         for (k, prior) in self.priors.iter().enumerate() {
@@ -230,7 +251,7 @@ impl Discriminants {
 
     /// `Σ^{−1/2}` as a matrix over all features, row after row, so that distances of many rows are one matrix product.
     pub(super) fn whitening(&self) -> Vec<f64> {
-        self.whitening_of(&|scaled| self.root.whiten(scaled))
+        self.whitening_of(&|scaled| self.root.whiten_diagonal(scaled))
     }
 
     /// The same for another covariance on the scaled features.
@@ -285,11 +306,6 @@ impl Discriminants {
         &self.theta
     }
 
-    /// Rank of the pooled design.
-    pub(super) fn rank(&self) -> usize {
-        self.rank
-    }
-
     /// The shrinkage `s` that was used.
     pub fn shrinkage(&self) -> f64 {
         self.shrinkage
@@ -327,13 +343,44 @@ impl Discriminants {
             forgetting += share * (square / 2.0 + (share / self.priors[k]).ln());
             entropy -= share * share.ln();
         }
-        let spread = self.whiten(&own.within.transpose().to_owned()).squared_norm_l2() / own.n;
+        let spread = self.whiten(&own.root().transpose().to_owned()).squared_norm_l2() / own.n;
         let least = spread / 2.0 + entropy.max(0.0);
         Ok(Some((least + forgetting.max(0.0), forgetting.max(0.0))))
     }
 }
 
+/// The covariance `S` of scaled features.
+enum Scaled {
+    /// `C` with `S = CᵀC`.
+    Root(Mat<f64>),
+    /// The upper half of `S`, row-major.
+    Products(Vec<f64>),
+}
+
 impl Root {
+    /// Factors `Σ = keep · S + add · I`, given the upper half of `S`; with it `tr Σ⁻¹S`.
+    fn of_products(mut cells: Vec<f64>, q: usize, keep: f64, add: f64) -> Result<(Self, f64)> {
+        let trace: f64 = (0..q).map(|i| cells[i * q + i]).sum();
+        let rows = cells.chunks_exact_mut(q.max(1)).enumerate().collect();
+        each(rows, |(i, row): (usize, &mut [f64])| {
+            row[i..].iter_mut().for_each(|v| *v *= keep);
+            row[i] += add;
+        });
+        decompose_in_place(q, 0, &mut cells).ok_or_else(|| Error::Unsupported {
+            operation: "a gaussian model",
+            reason: "the covariance is not positive definite; give more shrinkage".to_owned(),
+        })?;
+        let upper = Mat::from_fn(q, q, |i, j| if i <= j { cells[i * q + j] } else { 0.0 });
+        drop(cells);
+        // tr Σ⁻¹(Σ − add) / keep; near a diagonal Σ that difference is rounding.
+        let spread = if keep > NEARLY_DIAGONAL {
+            (q as f64 - add * inverse_squares(&upper)) / keep
+        } else {
+            trace / (keep + add)
+        };
+        Ok((Self::Triangle(upper), spread))
+    }
+
     /// Factors `keep · CᵀC + add · I`.
     fn of(c: &Mat<f64>, keep: f64, add: f64) -> Result<Self> {
         let (rows, q) = (c.nrows(), c.ncols());
@@ -371,7 +418,9 @@ impl Root {
         match self {
             Self::Triangle(l) => {
                 if l.ncols() > 0 {
-                    l.transpose().solve_lower_triangular_in_place(v.as_mut());
+                    each(tiles(v.as_mut()), |tile| {
+                        l.transpose().solve_lower_triangular_in_place(tile);
+                    });
                 }
                 v
             }
@@ -385,6 +434,18 @@ impl Root {
                 along
             }
         }
+    }
+
+    /// `L⁻ᵀ d` for a diagonal matrix: its columns are zero above the diagonal, and so are those of the result.
+    fn whiten_diagonal(&self, mut d: Mat<f64>) -> Mat<f64> {
+        let Self::Triangle(l) = self else { return self.whiten(d) };
+        let q = l.ncols();
+        each(tiles(d.as_mut()).into_iter().enumerate().collect(), |(i, tile)| {
+            let from = i * TILE;
+            let corner = l.as_ref().submatrix(from, from, q - from, q - from);
+            corner.transpose().solve_lower_triangular_in_place(tile.subrows_mut(from, q - from));
+        });
+        d
     }
 
     /// `L⁻¹ w`
@@ -409,16 +470,56 @@ impl Root {
     }
 }
 
-/// The share of the correlations' squares that is noise; see the module page.
-fn noise_share(scaled: &Mat<f64>, freedom: f64) -> f64 {
-    let correlation = scaled.transpose() * scaled;
-    let (mut noise, mut squares) = (0.0, 0.0);
-    for j in 0..correlation.ncols() {
-        for i in 0..j {
-            let r2 = correlation[(i, j)].powi(2).min(1.0);
-            noise += (1.0 - r2).powi(2);
-            squares += r2;
+impl Scaled {
+    /// The share of the correlations' squares that is noise; see the module page.
+    fn noise_share(&self, q: usize, freedom: f64) -> f64 {
+        let made;
+        let correlation: &dyn Fn(usize, usize) -> f64 = match self {
+            Self::Root(c) => {
+                made = c.transpose() * c;
+                &|i, j| made[(i, j)]
+            }
+            Self::Products(cells) => &|i, j| cells[i * q + j],
+        };
+        let (mut noise, mut squares) = (0.0, 0.0);
+        for j in 0..q {
+            for i in 0..j {
+                let r2 = correlation(i, j).powi(2).min(1.0);
+                noise += (1.0 - r2).powi(2);
+                squares += r2;
+            }
         }
+        if squares > 0.0 { (noise / (freedom * squares)).clamp(LEAST_SHRINKAGE, 1.0) } else { 1.0 }
     }
-    if squares > 0.0 { (noise / (freedom * squares)).clamp(LEAST_SHRINKAGE, 1.0) } else { 1.0 }
+}
+
+/// Columns that one thread solves for at once.
+const TILE: usize = 128;
+
+fn tiles(v: MatMut<'_, f64>) -> Vec<MatMut<'_, f64>> {
+    let mut tiles = Vec::with_capacity(v.ncols().div_ceil(TILE));
+    let mut rest = v;
+    while rest.ncols() > TILE {
+        let (tile, after) = rest.split_at_col_mut(TILE);
+        tiles.push(tile);
+        rest = after;
+    }
+    tiles.push(rest);
+    tiles
+}
+
+/// `‖L⁻¹‖²` of an upper triangle. Cost: `q³/3` flops.
+fn inverse_squares(upper: &Mat<f64>) -> f64 {
+    let q = upper.ncols();
+    let starts: Vec<usize> = (0..q).step_by(TILE).collect();
+    let mut sums = vec![0.0; starts.len()];
+    each(starts.into_iter().zip(&mut sums).collect(), |(from, sum): (usize, &mut f64)| {
+        // Columns of the inverse end at the diagonal.
+        let (to, count) = (q.min(from + TILE), TILE.min(q - from));
+        let mut columns = Mat::from_fn(to, count, |i, j| f64::from(u8::from(i == from + j)));
+        let corner = upper.as_ref().submatrix(0, 0, to, to);
+        corner.solve_upper_triangular_in_place(columns.as_mut());
+        *sum = columns.squared_norm_l2();
+    });
+    sums.iter().sum()
 }

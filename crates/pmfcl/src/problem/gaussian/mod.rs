@@ -38,7 +38,7 @@ use crate::labels::{Classes, order};
 use crate::rows::{Rows, Targets};
 use crate::settings::{Settings, finite, unknown};
 use crate::solve::candidates::Judged;
-use crate::solve::{Outcome, Penalty, Solution};
+use crate::solve::{Outcome, Penalty, Rank, Solution};
 use crate::summary::{Accumulator, Summarizer, Summary, pool};
 
 /// Discriminants that agree to this share are the same, computed in another order.
@@ -228,6 +228,14 @@ const DESCRIPTION: Description = Description {
 };
 
 impl Gaussian {
+    /// The ridge on standardized features that the shrinkage stands for, where it is fixed; else 0.
+    pub(super) fn least_shrinkage(&self) -> f64 {
+        match self.shrinkage {
+            Shrinkage::Diagonal(s) => s,
+            Shrinkage::Auto | Shrinkage::Identity(_) | Shrinkage::Ridge(_) => 0.0,
+        }
+    }
+
     /// The model of a pool.
     fn fitted(&self, pool: &Summary, effective: f64) -> Result<Discriminants> {
         Discriminants::new(pool, effective, self.shrinkage)
@@ -338,6 +346,13 @@ impl Method for Gaussian {
         Ok(())
     }
 
+    fn is_shrunk(&self, _: &Settings) -> bool {
+        match self.shrinkage {
+            Shrinkage::Auto => true,
+            Shrinkage::Diagonal(s) | Shrinkage::Identity(s) | Shrinkage::Ridge(s) => s > 0.0,
+        }
+    }
+
     fn outputs(&self) -> Outputs {
         Outputs::Classes(self.classes.classes())
     }
@@ -422,7 +437,9 @@ impl Method for Gaussian {
         let sample = first.sample.take();
         let mut whole = first.into_task()?;
         // The least loss depends on the covariance of the model; what is kept is that of least squares on the indicators.
-        whole.head.least = LeastLoss::Exact(whole.quadratic.min_loss());
+        if !whole.quadratic.is_summed() {
+            whole.head.least = LeastLoss::Exact(whole.quadratic.min_loss());
+        }
         Ok(Draft { sample, ..Draft::from(whole) })
     }
 
@@ -444,7 +461,7 @@ impl Method for Gaussian {
         let fitted = self.fitted(&input.pool.quadratic, input.effective)?;
         let solution = Solution {
             theta: fitted.theta().clone(),
-            rank: fitted.rank(),
+            rank: Rank::of(&input.pool.quadratic),
             outcome: Outcome::Unique,
             penalty: Penalty::NONE,
         };

@@ -67,8 +67,8 @@ impl NormalRows {
         let (rows, d) = (classes.len(), scatter.centre.len());
         let mut draw = Draw::new(0, 0);
         let factor = (shape.samples / (freedom * scatter.n)).sqrt();
-        let z = Mat::from_fn(scatter.within.nrows(), rows, |_, _| factor * draw.normal());
-        let noise = scatter.within.transpose() * z;
+        let z = Mat::from_fn(scatter.root().nrows(), rows, |_, _| factor * draw.normal());
+        let noise = scatter.root().transpose() * z;
         let mut cells = Vec::with_capacity(rows * (d + 1));
         for (i, &k) in classes.iter().enumerate() {
             cells.push(1.0);

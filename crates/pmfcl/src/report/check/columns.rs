@@ -102,13 +102,10 @@ pub(super) fn spreads(
         };
         return Some((0..columns).map(one).collect());
     }
-    if !exact || !intercept || quadratic.rank() == 0 {
+    if !exact || !intercept {
         return None;
     }
-    let (pivot, row, _) = quadratic.row(0);
-    if pivot != 0 {
-        return None;
-    }
+    let row = quadratic.first_row()?;
     let variances = quadratic.variances(1);
     let inputs = row[1..].iter().zip(&variances[1..]);
     Some(inputs.map(|(sum, v)| Spread { mean: sum / row[0], sd: v.sqrt() }).collect())

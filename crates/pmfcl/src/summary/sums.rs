@@ -1,0 +1,513 @@
+//! Sums of products in the place of a triangle, for wide designs.
+//!
+//! A triangle that is made of sums has no more digits than they have, and costs as many flops as `m/3` rows. Sums add, a ridge is solved
+//! from them by one Cholesky decomposition, and the triangle is made when somebody asks for it.
+//!
+//! ```text
+//! [X Y]ᵀ[X Y] = f fᵀ + rest        f: the first row of the triangle, rest: zero in column 0
+//! ```
+//!
+//! With an intercept `f` is `√n (1, x̄, ȳ)` and `rest` has the products of centred columns, so that a mean far from zero costs no digits.
+//! Two first rows become one by a rotation, which leaves a row for the rest: the difference of the means.
+
+use std::sync::{Arc, OnceLock};
+
+use super::{Echelon, Form, Summary, dot, echelon};
+use crate::error::{Error, Result};
+use crate::kernel::{Gram, Source};
+
+/// Sums beyond this are not taken: what the triangle is made of might overflow.
+const MOST: f64 = 1e300;
+
+/// A pivot below the norm of its column by more than this factor: sums of products keep less than eight digits of it.
+const ACCURATE_CONDITION: f64 = 1e4;
+
+/// Sums of products over the rows of a task or a pool.
+#[derive(Debug, Clone)]
+pub(crate) struct Sums {
+    /// The first row of the triangle, features and targets; zeros where column 0 is zero in all rows.
+    first: Vec<f64>,
+    /// Sums of products of what the rows have in addition to it. Column 0 is zero.
+    rest: Gram,
+    /// Rows, where they were counted: the rank is not above their number.
+    rows: Option<u64>,
+    echelon: OnceLock<Echelon>,
+}
+
+impl Sums {
+    /// Sums over no rows.
+    fn empty(m: usize, p: usize) -> Self {
+        let (first, rest) = (vec![0.0; m + p], Gram::new(m, p));
+        Self { first, rest, rows: Some(0), echelon: OnceLock::new() }
+    }
+
+    /// The sums of rows from which `shift` was subtracted, which is empty or 0 in column 0.
+    pub(super) fn new(mut rest: Gram, shift: &[f64], rows: Option<u64>) -> Self {
+        let (m, p) = rest.shape();
+        let mut first = vec![0.0; m + p];
+        let square = rest.xx(0, 0);
+        if square > 0.0 {
+            let root = square.sqrt();
+            rest.xx_from(0, &mut first[..m]);
+            (0..p).for_each(|k| first[m + k] = rest.xy(0, k));
+            first.iter_mut().for_each(|v| *v /= root);
+            rest.add_outer(&first, -1.0);
+            first.iter_mut().zip(shift).for_each(|(v, shift)| *v += root * shift);
+        }
+        rest.clear(0);
+        for j in 1..m {
+            // What rounding has left of a column that does not vary.
+            if rest.xx(j, j) <= 0.0 {
+                rest.clear(j);
+            }
+        }
+        Self { first, rest, rows, echelon: OnceLock::new() }
+    }
+
+    /// The first row of the triangle.
+    pub(crate) fn first(&self) -> &[f64] {
+        &self.first
+    }
+
+    /// Sums of products of what the rows have in addition to the first row.
+    pub(crate) fn rest(&self) -> &Gram {
+        &self.rest
+    }
+
+    /// Adds the sums over other rows, times `factor`.
+    fn add(&mut self, other: &Self, factor: f64) {
+        self.rest.add_scaled(&other.rest, factor);
+        let root = factor.sqrt();
+        self.add_row(other.first.iter().map(|v| root * v).collect());
+        self.count(other.rows);
+    }
+
+    /// Adds what a triangle stands for, times `factor`.
+    fn add_triangle(&mut self, part: &Summary, factor: f64) {
+        let (m, p, root) = (part.m, part.p, factor.sqrt());
+        for (k, c) in part.residual().iter().enumerate() {
+            self.rest.add_yy(k, factor * c);
+        }
+        let mut top = 0;
+        if part.pivots().next() == Some(0) {
+            let (_, r, z) = part.row(0);
+            let mut row = vec![0.0; m + p];
+            row.iter_mut().zip(r).for_each(|(v, r)| *v = root * r);
+            row[m..].iter_mut().zip(z).for_each(|(v, z)| *v = root * z);
+            self.add_row(row);
+            top = 1;
+        }
+        if part.is_diagonal() {
+            for (j, r, z) in part.iter().skip(top) {
+                self.rest.raise(j, factor * r[0] * r[0]);
+                for (k, z) in z.iter().enumerate() {
+                    self.rest.add_xy(j, k, factor * r[0] * z);
+                    self.rest.add_yy(k, factor * z * z);
+                }
+            }
+        } else {
+            self.rest.add(&Scaled { part, root }, top..part.rank());
+        }
+        self.count(None);
+    }
+
+    /// Adds one row of features and targets: a rotation with the first row leaves it zero in column 0.
+    pub(crate) fn add_row(&mut self, mut row: Vec<f64>) {
+        let (a, b) = (self.first[0], row[0]);
+        let length = libm::hypot(a, b);
+        if length > 0.0 {
+            for (f, r) in self.first.iter_mut().zip(&mut row) {
+                (*f, *r) = ((a * *f + b * *r) / length, (a * *r - b * *f) / length);
+            }
+        }
+        row[0] = 0.0;
+        if row.iter().any(|v| *v != 0.0) {
+            self.rest.add_outer(&row, 1.0);
+        }
+        self.echelon = OnceLock::new();
+    }
+
+    fn count(&mut self, more: Option<u64>) {
+        self.rows = self.rows.zip(more).map(|(rows, more)| rows + more);
+        self.echelon = OnceLock::new();
+    }
+
+    fn scale(&mut self, factor: f64) {
+        let root = factor.sqrt();
+        self.first.iter_mut().for_each(|v| *v *= root);
+        self.rest.scale(factor);
+        self.echelon = OnceLock::new();
+    }
+
+    /// The same with other targets: target `k` is the `from(k)`-th of these, or zero in all rows.
+    fn with_targets(&self, count: usize, from: impl Fn(usize) -> Option<usize>) -> Self {
+        let (m, _) = self.rest.shape();
+        let mut first = self.first[..m].to_vec();
+        first.extend((0..count).map(|k| from(k).map_or(0.0, |k| self.first[m + k])));
+        let rest = self.rest.with_targets(count, from);
+        Self { first, rest, rows: self.rows, echelon: OnceLock::new() }
+    }
+
+    /// The triangle.
+    pub(super) fn echelon(&self) -> &Echelon {
+        self.echelon.get_or_init(|| {
+            let most = self.rows.and_then(|rows| usize::try_from(rows).ok());
+            echelon::of_sums(&self.first, &self.rest, most)
+        })
+    }
+
+    /// Whether no sum has overflowed.
+    pub(super) fn is_finite(&self) -> bool {
+        self.first.iter().all(|v| v.is_finite()) && self.rest.is_finite()
+    }
+
+    /// `Σ w x_j²` of every design column.
+    pub(super) fn column_squares(&self) -> Vec<f64> {
+        let (m, _) = self.rest.shape();
+        (0..m).map(|j| self.first[j] * self.first[j] + self.rest.xx(j, j)).collect()
+    }
+
+    /// `Σ w (y_k − xᵀθ)²` of target `k`.
+    pub(super) fn squared_errors(&self, k: usize, theta: &[f64]) -> f64 {
+        let (m, _) = self.rest.shape();
+        let first = dot(&self.first[..m], theta) - self.first[m + k];
+        let pulled: f64 = (0..m).map(|j| self.rest.xy(j, k) * theta[j]).sum();
+        let rest = self.rest.yy(k) + dot(&self.rest.times(theta), theta) - 2.0 * pulled;
+        first * first + rest.max(0.0)
+    }
+
+    /// The most that the rank can be.
+    fn most_rank(&self) -> usize {
+        let (m, _) = self.rest.shape();
+        let own = usize::from(self.first[0] > 0.0);
+        let columns = own + (1..m).filter(|&j| self.rest.xx(j, j) > 0.0).count();
+        self.rows.and_then(|rows| usize::try_from(rows).ok()).map_or(columns, |r| r.min(columns))
+    }
+}
+
+impl Summary {
+    /// A summary that is kept as sums.
+    ///
+    /// # Errors
+    /// When sums have overflowed, or nearly so.
+    pub(super) fn of_sums(n: f64, target_sum: Vec<f64>, sums: Sums) -> Result<Self> {
+        let (m, p) = sums.rest.shape();
+        let large = |v: f64| !(v.abs() <= MOST);
+        let feature = (0..m).find(|&j| large(sums.rest.xx(j, j)) || large(sums.first[j].powi(2)));
+        let target = || {
+            let wrong = |k: &usize| {
+                large(sums.rest.yy(*k)) || large(sums.first[m + k].powi(2)) || large(target_sum[*k])
+            };
+            (0..p).find(wrong).map(|k| m + k)
+        };
+        match feature.or_else(target).or(large(n).then_some(0)) {
+            Some(column) => Err(Error::Overflow { column }),
+            None => Ok(Self { n, m, p, target_sum, form: Form::Sums(Arc::new(sums)) }),
+        }
+    }
+
+    /// Whether squares are so far from overflow that many such summaries can be added.
+    pub(crate) fn is_small(&self) -> bool {
+        let small = |v: f64| v < 1e200;
+        self.column_squares().into_iter().all(small) && (0..self.p).all(|k| small(self.squares(k)))
+    }
+
+    /// The sums, where the summary is kept as such.
+    pub(crate) fn sums(&self) -> Option<&Sums> {
+        match &self.form {
+            Form::Triangle(_) => None,
+            Form::Sums(sums) => Some(sums),
+        }
+    }
+
+    /// The first row of `R`, where column 0 is not zero in all rows: with an intercept the means, times the root of `n`.
+    pub(crate) fn first_row(&self) -> Option<&[f64]> {
+        match self.sums() {
+            Some(sums) => Some(&sums.first[..self.m]).filter(|first| first[0] > 0.0),
+            None if self.pivots().next() == Some(0) => Some(self.row(0).1),
+            None => None,
+        }
+    }
+
+    /// Whether the summary is kept as sums.
+    pub(crate) fn is_summed(&self) -> bool {
+        self.sums().is_some()
+    }
+
+    /// The rank, or the most it can be where the triangle has not been asked for.
+    pub(crate) fn rank_at_most(&self) -> usize {
+        match self.sums() {
+            Some(sums) if sums.echelon.get().is_none() => sums.most_rank(),
+            _ => self.rank(),
+        }
+    }
+
+    /// Whether there are more rows than columns, so that the least loss is more than rounding.
+    pub(crate) fn has_residual(&self) -> bool {
+        self.sums().is_none_or(|sums| sums.rows.is_none_or(|rows| rows > self.m as u64))
+    }
+
+    /// Whether sums of products would keep eight digits of this summary; see `echelon::loses_digits`.
+    pub(crate) fn may_be_summed(&self) -> bool {
+        if self.is_summed() || self.is_diagonal() {
+            return true;
+        }
+        let mut squares = vec![0.0; self.m];
+        for (pivot, r, _) in self.iter().filter(|(pivot, ..)| *pivot > 0) {
+            squares[pivot..].iter_mut().zip(r).for_each(|(s, v)| *s += v * v);
+        }
+        let kept = |(j, r): (usize, f64)| (r * ACCURATE_CONDITION).powi(2) >= squares[j];
+        self.iter().filter(|(j, ..)| *j > 0).map(|(j, r, _)| (j, r[0])).all(kept)
+    }
+
+    /// The sums of these summaries, each times its factor. `base`, where there is one, is changed in place if nobody else has it.
+    ///
+    /// # Errors
+    /// When sums overflow, or shapes differ.
+    pub(crate) fn added_up<'a>(
+        base: Option<Summary>,
+        (m, p): (usize, usize),
+        parts: impl Iterator<Item = (&'a Summary, f64)>,
+    ) -> Result<Summary> {
+        let mut total = base;
+        for (part, factor) in parts {
+            let Some(sum) = &mut total else {
+                let empty = Sums::empty(m, p);
+                total = Some(if part.is_summed() && (factor - 1.0).abs() == 0.0 {
+                    part.clone()
+                } else {
+                    let mut sum = Self::of_sums(0.0, vec![0.0; p], empty)?;
+                    sum.add_summary(part, factor)?;
+                    sum
+                });
+                continue;
+            };
+            sum.add_summary(part, factor)?;
+        }
+        match total {
+            Some(total) => Self::of_sums_again(total),
+            None => Ok(Summary::empty(m, p)),
+        }
+    }
+
+    fn of_sums_again(self) -> Result<Self> {
+        match self.form {
+            Form::Sums(sums) if Arc::strong_count(&sums) == 1 => {
+                Self::of_sums(self.n, self.target_sum, Arc::unwrap_or_clone(sums))
+            }
+            form => Ok(Self { form, ..self }),
+        }
+    }
+
+    /// Adds another summary, times `factor`, to the sums.
+    fn add_summary(&mut self, part: &Summary, factor: f64) -> Result<()> {
+        self.check_shape(part)?;
+        let sums = self.sums_mut();
+        match &part.form {
+            Form::Sums(other) => sums.add(other, factor),
+            Form::Triangle(_) => sums.add_triangle(part, factor),
+        }
+        self.n += factor * part.n;
+        self.target_sum.iter_mut().zip(&part.target_sum).for_each(|(s, v)| *s += factor * v);
+        Ok(())
+    }
+
+    /// Multiplies the sums.
+    pub(super) fn scale_sums(&mut self, factor: f64) {
+        self.sums_mut().scale(factor);
+        self.n *= factor;
+        self.target_sum.iter_mut().for_each(|v| *v *= factor);
+    }
+
+    /// The sums to change; those of a triangle where there are none.
+    fn sums_mut(&mut self) -> &mut Sums {
+        if let Form::Triangle(_) = self.form {
+            let mut sums = Sums::empty(self.m, self.p);
+            sums.add_triangle(self, 1.0);
+            self.form = Form::Sums(Arc::new(sums));
+        }
+        match &mut self.form {
+            Form::Sums(sums) => Arc::make_mut(sums),
+            Form::Triangle(_) => unreachable!("replaced above"),
+        }
+    }
+
+    /// The same with other targets: target `k` is the `from(k)`-th of these, or zero in all rows. `None` for a triangle.
+    pub(super) fn sums_with_targets(
+        &self,
+        count: usize,
+        from: impl Fn(usize) -> Option<usize>,
+    ) -> Option<Summary> {
+        let sums = self.sums()?.with_targets(count, &from);
+        let target_sum = (0..count).map(|k| from(k).map_or(0.0, |k| self.target_sum[k])).collect();
+        Some(Self { p: count, target_sum, form: Form::Sums(Arc::new(sums)), ..*self })
+    }
+}
+
+/// The rows of a triangle, times a factor.
+struct Scaled<'a> {
+    part: &'a Summary,
+    root: f64,
+}
+
+impl Source for Scaled<'_> {
+    fn rows(&self) -> usize {
+        self.part.rank()
+    }
+
+    fn fill(&self, from: usize, out: &mut [f64]) {
+        self.part.fill(from, out);
+        out.iter_mut().for_each(|v| *v *= self.root);
+    }
+
+    fn zeros(&self, from: usize) -> usize {
+        self.part.zeros(from)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::basis::Design;
+    use crate::rows::Rows;
+    use crate::summary::{Accumulator, Summarizer};
+
+    fn draw(i: usize) -> f64 {
+        ((i as f64 * 12.9898).sin() * 43_758.547).fract()
+    }
+
+    /// Rows about `mean`, the last column dependent on others: as a triangle of factors, and as sums.
+    fn both(n: usize, mean: f64, seed: usize) -> (Summary, Summary) {
+        let (d, p) = (6, 2);
+        let mut x: Vec<f64> = (0..n * d).map(|i| mean + draw(seed + i)).collect();
+        x.chunks_exact_mut(d).for_each(|row| row[5] = row[0] - row[3]);
+        let y: Vec<f64> = (0..n * p).map(|i| draw(9000 + seed + i) + x[i / p * d]).collect();
+        let made = |accumulator| {
+            let design = Design::linear(d, true).unwrap();
+            let mut s = Summarizer::new(design, p, accumulator).unwrap();
+            s.add(Rows::new(&x, d).unwrap(), Rows::new(&y, p).unwrap(), None).unwrap();
+            s
+        };
+        let factors = made(Accumulator::Qr).finish().unwrap();
+        let mut rows = vec![0.0; n * (1 + d + p)];
+        for ((row, x), y) in rows.chunks_exact_mut(1 + d + p).zip(x.chunks(d)).zip(y.chunks(p)) {
+            row[0] = 1.0;
+            row[1..=d].copy_from_slice(x);
+            row[1 + d..].copy_from_slice(y);
+        }
+        // About a row near the mean, as a summarizer does.
+        let shift: Vec<f64> = (0..1 + d + p).map(|j| if j > 0 { rows[j] } else { 0.0 }).collect();
+        let mut gram = Gram::new(1 + d, p);
+        for row in rows.chunks_exact(1 + d + p) {
+            let near: Vec<f64> = row.iter().zip(&shift).map(|(v, s)| v - s).collect();
+            gram.add_outer(&near, 1.0);
+        }
+        let sums = Sums::new(gram, &shift, Some(n as u64));
+        let sums = Summary::of_sums(n as f64, factors.target_sum.clone(), sums).unwrap();
+        (factors, sums)
+    }
+
+    fn assert_near(sums: &Summary, factors: &Summary, digits: f64) {
+        assert_eq!(sums.pivots().collect::<Vec<_>>(), factors.pivots().collect::<Vec<_>>());
+        assert!((sums.n - factors.n).abs() <= 1e-12 * factors.n);
+        let scale: Vec<f64> = factors.column_squares().iter().map(|s| s.sqrt()).collect();
+        for i in 0..factors.rank() {
+            let ((pivot, r, z), (_, r2, z2)) = (factors.row(i), sums.row(i));
+            for (j, (a, b)) in r.iter().zip(r2).enumerate() {
+                assert!((a - b).abs() <= digits * scale[pivot + j], "{i} {j}: {a} {b}");
+            }
+            for (a, b) in z.iter().zip(z2) {
+                assert!((a - b).abs() <= digits * factors.squares(0).sqrt(), "{i}: {a} {b}");
+            }
+        }
+        for (a, b) in factors.residual().iter().zip(sums.residual()) {
+            assert!((a - b).abs() <= 1e-7 * (1.0 + a), "{a} {b}");
+        }
+        for (a, b) in factors.target_sums().iter().zip(sums.target_sums()) {
+            assert!((a - b).abs() <= 1e-12 * (1.0 + a.abs()), "{a} {b}");
+        }
+    }
+
+    #[test]
+    fn the_triangle_of_sums_is_that_of_the_rows() {
+        for (n, mean) in [(50, 0.0), (50, 1e6), (4, 3.0), (1, 2.0)] {
+            let (factors, sums) = both(n, mean, 1);
+            assert!(sums.is_summed() && !factors.is_summed());
+            assert_near(&sums, &factors, 1e-8);
+            let theta = crate::solve::any_minimizer(&factors).unwrap();
+            let (a, b) = (sums.loss(&theta).unwrap(), factors.loss(&theta).unwrap());
+            assert!((a - b).abs() <= 1e-7 * (1.0 + b), "{a} {b}");
+            for (a, b) in sums.variances(1).iter().zip(factors.variances(1)) {
+                assert!((a - b).abs() <= 1e-7 * (1.0 + b), "{a} {b}");
+            }
+        }
+    }
+
+    #[test]
+    fn sums_merge_with_sums_and_with_triangles() {
+        let ((a, a_sums), (b, b_sums)) = (both(40, 1e3, 1), both(30, 1e3 + 5.0, 700));
+        let expected = a.merge(&b).unwrap();
+        for (left, right) in [(&a_sums, &b_sums), (&a_sums, &b), (&a, &b_sums), (&b_sums, &a_sums)]
+        {
+            let merged = left.merge(right).unwrap();
+            assert!(merged.is_summed());
+            assert_near(&merged, &expected, 1e-8);
+        }
+        let scaled = a_sums.scale(0.3).unwrap().merge(&b_sums.scale(2.0).unwrap()).unwrap();
+        let expected = a.scale(0.3).unwrap().merge(&b.scale(2.0).unwrap()).unwrap();
+        assert_near(&scaled, &expected, 1e-8);
+        let parts = [(&a_sums, 0.3), (&b, 2.0)];
+        let pooled = super::super::pool(7, 2, parts.into_iter()).unwrap();
+        assert_near(&pooled, &expected, 1e-8);
+        // Rows with single entries, as those of a penalty.
+        let penalty = Summary::diagonal(7, 2, (1..7).map(|j| (j, 0.5 + j as f64, 0.25)));
+        assert_near(&a_sums.merge(&penalty).unwrap(), &a.merge(&penalty).unwrap(), 1e-8);
+    }
+
+    #[test]
+    fn targets_of_sums_move_as_those_of_triangles() {
+        let (factors, sums) = both(40, 2.0, 3);
+        let pairs = [
+            (sums.extend_targets(1, 2), factors.extend_targets(1, 2)),
+            (sums.rearrange_targets(&[3, 0], 4), factors.rearrange_targets(&[3, 0], 4)),
+            (sums.choose_targets(&[1]), factors.choose_targets(&[1])),
+        ];
+        for (a, b) in pairs {
+            let (a, b) = (a.unwrap(), b.unwrap());
+            assert!(a.is_summed());
+            assert_near(&a, &b, 1e-8);
+        }
+        let wider = sums.extend_features(3, 2).unwrap();
+        assert_near(&wider, &factors.extend_features(3, 2).unwrap(), 1e-8);
+    }
+
+    #[test]
+    fn what_a_summary_takes_does_not_depend_on_whether_the_triangle_was_asked_for() {
+        let (_, sums) = both(40, 2.0, 3);
+        let (bytes, rank) = (sums.nbytes(), sums.rank_at_most());
+        assert_eq!((rank, sums.rank(), sums.rank_at_most()), (7, 6, 6));
+        assert_eq!(sums.nbytes(), bytes);
+        let back = Summary::from_bytes(&sums.to_bytes()).unwrap();
+        assert_eq!(back, sums);
+        assert!(!back.is_summed());
+    }
+
+    #[test]
+    fn sums_that_overflow_are_refused() {
+        let (_, sums) = both(40, 2.0, 3);
+        assert!(matches!(sums.scale(1e305), Err(Error::Range { .. })));
+        let large = sums.scale(1e297).unwrap();
+        let found = (0..5).try_fold(large.clone(), |sum, _| sum.merge(&sum));
+        assert!(matches!(found, Err(Error::Overflow { .. })));
+    }
+
+    #[test]
+    fn columns_that_nearly_depend_on_others_are_not_to_be_summed() {
+        let (factors, _) = both(40, 0.0, 3);
+        assert!(factors.may_be_summed());
+        let mut near = factors.clone();
+        let start = near.echelon().starts[3];
+        near.echelon_mut().packed[start] *= 1e-5;
+        assert!(!near.may_be_summed());
+    }
+}

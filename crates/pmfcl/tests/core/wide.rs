@@ -1,0 +1,213 @@
+//! Wide designs, which are pooled and solved as sums of products: the models are those of factors.
+
+use pmfcl::{
+    Accumulator, Labels, Learner, MemoryKind, Penalty, Problem, Ridge, Rows, Settings, TaskRows,
+    solve,
+};
+use pmfcl_oracle::Draw;
+
+const INPUTS: usize = 12;
+
+/// Predictions of two ways may differ by this many standard deviations.
+const SAME: f64 = 1e-7;
+
+struct Data {
+    x: Vec<f64>,
+    y: Vec<f64>,
+    classes: Vec<String>,
+}
+
+fn data(n: usize, mean: f64) -> Data {
+    let mut draw = Draw::new(21);
+    let x: Vec<f64> = (0..n * INPUTS).map(|_| draw.normal() + mean).collect();
+    let rows = x.chunks_exact(INPUTS);
+    let y: Vec<f64> = rows
+        .map(|r| {
+            let wave = (r[0] - mean).sin() + (r[1] - mean) * (r[2] - mean);
+            1e3 + wave + 0.1 * draw.normal()
+        })
+        .collect();
+    let classes = y.iter().map(|y| ((y - 998.0).clamp(0.0, 3.0) as usize).to_string()).collect();
+    Data { x, y, classes }
+}
+
+/// The basis does not depend on the rows of the first task.
+fn settings(accumulator: Accumulator, memory: MemoryKind) -> Settings {
+    let basis = "relu:600,scale=none".parse().unwrap();
+    Settings { basis, accumulator, memory, ..Settings::default() }
+}
+
+/// Learns tasks that end at the given rows.
+fn learned(problem: &Problem, settings: Settings, data: &Data, ends: &[usize]) -> Learner {
+    let mut learner = Learner::new(problem.clone(), settings).unwrap();
+    learn(&mut learner, data, ends);
+    learner
+}
+
+fn learn(learner: &mut Learner, data: &Data, ends: &[usize]) {
+    let mut from = 0;
+    for (task, &to) in ends.iter().enumerate() {
+        let x = Rows::new(&data.x[from * INPUTS..to * INPUTS], INPUTS).unwrap();
+        let labels: Vec<&str> = data.classes[from..to].iter().map(String::as_str).collect();
+        let labels = Labels::new(&labels);
+        let rows = if learner.problem().predicts_classes() {
+            TaskRows::new(x, &labels)
+        } else {
+            TaskRows::new(x, Rows::new(&data.y[from..to], 1).unwrap())
+        };
+        learner.learn(&task.to_string(), rows, 1.0).unwrap();
+        from = to;
+    }
+}
+
+/// The largest difference, in standard deviations of `b`.
+fn gap(a: &[f64], b: &[f64]) -> f64 {
+    let n = b.len() as f64;
+    let mean = b.iter().sum::<f64>() / n;
+    let spread = (b.iter().map(|b| (b - mean).powi(2)).sum::<f64>() / n).sqrt();
+    a.iter().zip(b).map(|(a, b)| (a - b).abs() / spread).fold(0.0, f64::max)
+}
+
+fn rows(data: &Data) -> Rows<'_> {
+    Rows::new(&data.x, INPUTS).unwrap()
+}
+
+/// Tasks of fewer rows than columns, of some more, and of many.
+const SPLITS: [&[usize]; 3] = [&[2000], &[150, 400, 1100, 2000], &[1400, 1600, 2000]];
+
+#[test]
+fn every_memory_and_accumulator_gives_the_model_of_factors() {
+    let squared = Problem::squared();
+    for mean in [0.0, 4.0] {
+        let data = data(2000, mean);
+        for ridge in [Ridge::Fixed(1e-2), Ridge::Auto] {
+            let with = |accumulator, memory| Settings {
+                ridge: ridge.clone(),
+                ..settings(accumulator, memory)
+            };
+            let factors = with(Accumulator::Qr, MemoryKind::Ledger);
+            let expected = learned(&squared, factors, &data, &[2000]).predict(rows(&data)).unwrap();
+            for ends in SPLITS {
+                for memory in [MemoryKind::Ledger, MemoryKind::Compact] {
+                    let sums = with(Accumulator::Gram, memory);
+                    let model = learned(&squared, sums, &data, ends);
+                    let found = gap(&model.predict(rows(&data)).unwrap(), &expected);
+                    assert!(found <= SAME, "{mean} {ridge:?} {ends:?} {memory}: {found:e}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_model_after_every_task_is_the_last_one_in_the_end() {
+    let data = data(2000, 3.0);
+    for memory in [MemoryKind::Ledger, MemoryKind::Compact] {
+        let settings =
+            Settings { ridge: Ridge::Fixed(1e-2), ..settings(Accumulator::Auto, memory) };
+        let mut every = Learner::new(Problem::squared(), settings.clone()).unwrap();
+        let last = learned(&Problem::squared(), settings, &data, SPLITS[1]);
+        let mut from = 0;
+        for (task, &to) in SPLITS[1].iter().enumerate() {
+            let x = Rows::new(&data.x[from * INPUTS..to * INPUTS], INPUTS).unwrap();
+            let y = Rows::new(&data.y[from..to], 1).unwrap();
+            every.learn(&task.to_string(), TaskRows::new(x, y), 1.0).unwrap();
+            every.solution().unwrap();
+            from = to;
+        }
+        let found = gap(&every.predict(rows(&data)).unwrap(), &last.predict(rows(&data)).unwrap());
+        assert!(found <= 1e-9, "{memory}: {found:e}");
+        // Far from zero many features are linear, and depend on each other.
+        let factors = Settings { accumulator: Accumulator::Qr, ..last.settings().clone() };
+        let factors = learned(&Problem::squared(), factors, &data, SPLITS[1]);
+        let rank = factors.solution().unwrap().rank();
+        assert!(rank < 600);
+        assert_eq!(every.solution().unwrap().rank(), rank);
+        assert_eq!(every.pool().unwrap().quadratic.rank(), rank);
+        let (a, b) = (every.mean_forgetting().unwrap(), last.mean_forgetting().unwrap());
+        assert!((a - b).abs() <= 1e-7 * (1.0 + b), "{a} against {b}");
+    }
+}
+
+#[test]
+fn threads_change_no_bit() {
+    let data = data(1500, 1.0);
+    for problem in [Problem::squared(), Problem::gaussian()] {
+        for (accumulator, ridge) in [
+            (Accumulator::Gram, Ridge::Fixed(1e-2)),
+            (Accumulator::Gram, Ridge::Auto),
+            (Accumulator::Mixed, Ridge::Fixed(1e-2)),
+        ] {
+            let cells = |threads: usize| {
+                let ridge =
+                    if problem == Problem::gaussian() { Ridge::default() } else { ridge.clone() };
+                let compact = settings(accumulator, MemoryKind::Compact);
+                let settings = Settings { threads, ridge, ..compact };
+                let model = learned(&problem, settings, &data, &[700, 1500]);
+                model.solution().unwrap().theta.cells().to_vec()
+            };
+            let one = cells(1);
+            for threads in [2, 3] {
+                assert_eq!(one, cells(threads), "{problem} {accumulator} {ridge:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn discriminants_are_those_of_factors() {
+    let data = data(2000, 2.0);
+    for shrinkage in ["auto", "diagonal:0.2", "identity:0.1", "ridge:0.05"] {
+        let problem = Problem::gaussian().with_option("calibrate", "off").unwrap();
+        let problem = problem.with_option("shrinkage", shrinkage).unwrap();
+        let factors = settings(Accumulator::Qr, MemoryKind::Ledger);
+        let expected = learned(&problem, factors, &data, &[2000]);
+        let scores = expected.scores(rows(&data)).unwrap();
+        let shrunk = |model: &Learner| model.facts().unwrap();
+        for ends in SPLITS {
+            for memory in [MemoryKind::Ledger, MemoryKind::Compact] {
+                let model = learned(&problem, settings(Accumulator::Gram, memory), &data, ends);
+                let found = gap(&model.scores(rows(&data)).unwrap(), &scores);
+                assert!(found <= SAME, "{shrinkage} {ends:?} {memory}: {found:e}");
+                for ((name, a), (_, b)) in shrunk(&model).into_iter().zip(shrunk(&expected)) {
+                    assert!((a - b).abs() <= 1e-6 * b.abs(), "{name}: {a} against {b}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn without_a_ridge_a_ledger_is_solved_from_factors() {
+    let data = data(2000, 0.0);
+    let ledger = settings(Accumulator::Auto, MemoryKind::Ledger);
+    let mut model = learned(&Problem::squared(), ledger, &data, SPLITS[1]);
+    model.solution().unwrap();
+    model.set_ridge(Ridge::Fixed(0.0), false).unwrap();
+    let pool = &model.pool().unwrap().quadratic;
+    let theta = solve(pool, true, Penalty::NONE, None).unwrap().theta;
+    assert_eq!(model.solution().unwrap().theta, theta);
+    let factors =
+        Settings { ridge: Ridge::Fixed(0.0), ..settings(Accumulator::Qr, MemoryKind::Ledger) };
+    let expected = learned(&Problem::squared(), factors, &data, &[2000]);
+    let expected = expected.predict(rows(&data)).unwrap();
+    let found = gap(&model.predict(rows(&data)).unwrap(), &expected);
+    assert!(found <= SAME, "{found:e}");
+}
+
+#[test]
+fn a_weight_that_decays_fades_sums_too() {
+    let data = data(2000, 5.0);
+    let with = |accumulator, memory| Settings {
+        ridge: Ridge::Fixed(1e-2),
+        prefer: "decay:0.5".parse().unwrap(),
+        ..settings(accumulator, memory)
+    };
+    let factors = with(Accumulator::Qr, MemoryKind::Ledger);
+    let expected = learned(&Problem::squared(), factors, &data, SPLITS[1]);
+    let expected = expected.predict(rows(&data)).unwrap();
+    let sums = with(Accumulator::Gram, MemoryKind::Compact);
+    let model = learned(&Problem::squared(), sums, &data, SPLITS[1]);
+    let found = gap(&model.predict(rows(&data)).unwrap(), &expected);
+    assert!(found <= SAME, "{found:e}");
+}
