@@ -110,7 +110,7 @@ pub struct Summarizer {
     /// Rows already in leaves, for messages that name a row.
     reduced: u64,
     n: f64,
-    target_sum: Vec<Compensated>,
+    target_sum: Vec<RowSum>,
     failed: Option<Error>,
     /// Whether columns that nearly depend on others do no harm.
     shrunk: bool,
@@ -255,6 +255,25 @@ impl Compensated {
     }
 }
 
+/// A compensated sum over rows. Neighbouring rows are added to different parts, so that none waits for the one before it.
+#[derive(Debug, Clone, Copy, Default)]
+struct RowSum([Compensated; 4]);
+
+impl RowSum {
+    fn add(&mut self, row: u64, v: f64) {
+        self.0[(row % 4) as usize].add(v);
+    }
+
+    fn value(self) -> f64 {
+        let mut total = Compensated::default();
+        for part in self.0 {
+            total.add(part.sum);
+            total.add(part.carry);
+        }
+        total.value()
+    }
+}
+
 impl Summarizer {
     /// A summarizer of rows with `design.inputs()` features and `targets` targets.
     ///
@@ -287,7 +306,7 @@ impl Summarizer {
             rows: 0,
             reduced: 0,
             n: 0.0,
-            target_sum: vec![Compensated::default(); targets],
+            target_sum: vec![RowSum::default(); targets],
             failed: None,
             shrunk: false,
             kept: None,
@@ -463,7 +482,7 @@ impl Summarizer {
         for i in 0..len {
             let w = weights.map_or(1.0, |w| w[i]);
             for (k, sum) in self.target_sum.iter_mut().enumerate() {
-                sum.add(w * y.get(i, k));
+                sum.add(self.rows + i as u64, w * y.get(i, k));
             }
         }
         self.n += weights.map_or(len as f64, |w| w.iter().sum());
