@@ -192,7 +192,7 @@ impl Summary {
     /// When sums have overflowed, or nearly so.
     pub(super) fn of_sums(n: f64, target_sum: Vec<f64>, sums: Sums) -> Result<Self> {
         let (m, p) = sums.rest.shape();
-        let large = |v: f64| !(v.abs() <= MOST);
+        let large = |v: f64| v.is_nan() || v.abs() > MOST;
         let feature = (0..m).find(|&j| large(sums.rest.xx(j, j)) || large(sums.first[j].powi(2)));
         let target = || {
             let wrong = |k: &usize| {

@@ -73,14 +73,16 @@ fn rows(data: &Data) -> Rows<'_> {
 }
 
 /// Tasks of fewer rows than columns, of some more, and of many.
-const SPLITS: [&[usize]; 3] = [&[2000], &[150, 400, 1100, 2000], &[1400, 1600, 2000]];
+const SPLITS: [&[usize]; 2] = [&[1400, 1600, 2000], &[150, 400, 1100, 2000]];
 
 #[test]
 fn every_memory_and_accumulator_gives_the_model_of_factors() {
     let squared = Problem::squared();
-    for mean in [0.0, 4.0] {
+    for (mean, ridges) in
+        [(0.0, vec![Ridge::Auto, Ridge::Fixed(1e-2)]), (4.0, vec![Ridge::Fixed(1e-2)])]
+    {
         let data = data(2000, mean);
-        for ridge in [Ridge::Fixed(1e-2), Ridge::Auto] {
+        for ridge in ridges {
             let with = |accumulator, memory| Settings {
                 ridge: ridge.clone(),
                 ..settings(accumulator, memory)
@@ -132,46 +134,39 @@ fn a_model_after_every_task_is_the_last_one_in_the_end() {
 #[test]
 fn threads_change_no_bit() {
     let data = data(1500, 1.0);
-    for problem in [Problem::squared(), Problem::gaussian()] {
-        for (accumulator, ridge) in [
-            (Accumulator::Gram, Ridge::Fixed(1e-2)),
-            (Accumulator::Gram, Ridge::Auto),
-            (Accumulator::Mixed, Ridge::Fixed(1e-2)),
-        ] {
-            let cells = |threads: usize| {
-                let ridge =
-                    if problem == Problem::gaussian() { Ridge::default() } else { ridge.clone() };
-                let compact = settings(accumulator, MemoryKind::Compact);
-                let settings = Settings { threads, ridge, ..compact };
-                let model = learned(&problem, settings, &data, &[700, 1500]);
-                model.solution().unwrap().theta.cells().to_vec()
-            };
-            let one = cells(1);
-            for threads in [2, 3] {
-                assert_eq!(one, cells(threads), "{problem} {accumulator} {ridge:?}");
-            }
-        }
+    let (squared, gaussian) = (Problem::squared(), Problem::gaussian());
+    for (problem, accumulator, ridge) in [
+        (&squared, Accumulator::Gram, Ridge::Fixed(1e-2)),
+        (&squared, Accumulator::Gram, Ridge::Auto),
+        (&squared, Accumulator::Mixed, Ridge::Fixed(1e-2)),
+        (&gaussian, Accumulator::Gram, Ridge::default()),
+    ] {
+        let cells = |threads: usize| {
+            let compact = settings(accumulator, MemoryKind::Compact);
+            let settings = Settings { threads, ridge: ridge.clone(), ..compact };
+            let model = learned(problem, settings, &data, &[700, 1500]);
+            model.solution().unwrap().theta.cells().to_vec()
+        };
+        assert_eq!(cells(1), cells(3), "{problem} {accumulator} {ridge:?}");
     }
 }
 
 #[test]
 fn discriminants_are_those_of_factors() {
     let data = data(2000, 2.0);
-    for shrinkage in ["auto", "diagonal:0.2", "identity:0.1", "ridge:0.05"] {
+    for shrinkage in ["auto", "diagonal:0.2", "identity:0.1"] {
         let problem = Problem::gaussian().with_option("calibrate", "off").unwrap();
         let problem = problem.with_option("shrinkage", shrinkage).unwrap();
         let factors = settings(Accumulator::Qr, MemoryKind::Ledger);
         let expected = learned(&problem, factors, &data, &[2000]);
         let scores = expected.scores(rows(&data)).unwrap();
         let shrunk = |model: &Learner| model.facts().unwrap();
-        for ends in SPLITS {
-            for memory in [MemoryKind::Ledger, MemoryKind::Compact] {
-                let model = learned(&problem, settings(Accumulator::Gram, memory), &data, ends);
-                let found = gap(&model.scores(rows(&data)).unwrap(), &scores);
-                assert!(found <= SAME, "{shrinkage} {ends:?} {memory}: {found:e}");
-                for ((name, a), (_, b)) in shrunk(&model).into_iter().zip(shrunk(&expected)) {
-                    assert!((a - b).abs() <= 1e-6 * b.abs(), "{name}: {a} against {b}");
-                }
+        for (ends, memory) in [(SPLITS[0], MemoryKind::Ledger), (SPLITS[1], MemoryKind::Compact)] {
+            let model = learned(&problem, settings(Accumulator::Gram, memory), &data, ends);
+            let found = gap(&model.scores(rows(&data)).unwrap(), &scores);
+            assert!(found <= SAME, "{shrinkage} {ends:?} {memory}: {found:e}");
+            for ((name, a), (_, b)) in shrunk(&model).into_iter().zip(shrunk(&expected)) {
+                assert!((a - b).abs() <= 1e-6 * b.abs(), "{name}: {a} against {b}");
             }
         }
     }
