@@ -98,11 +98,12 @@ spark-test: $(VENV)/python
 	else echo "********  Spark needs Java 17 and pyspark, which are not here: tests/spark was NOT run  ********"; fi
 
 # pmfcl.ray and pmfcl.dask on local clusters of two processes each, memory capped, and the recipes for DuckDB and Polars. Where an
-# engine cannot be installed, this says so and nothing is tested; an engine that hangs is ended after eight minutes.
+# engine cannot be installed, this says so and nothing is tested; an engine that hangs is ended after eight minutes. Ray gives its
+# workers a low priority (15), with which they hardly ran at all next to anything else, and passes did not come to an end in time.
 engines-test: $(VENV)/python
 	$(INSTALLED)
 	if $(MAKE) --no-print-directory $(VENV)/engines; \
-	then RAY_DEDUP_LOGS=0 RAY_USAGE_STATS_ENABLED=0 timeout 480 $(VENV)/bin/python -m pytest -q -rs tests/engines; \
+	then RAY_DEDUP_LOGS=0 RAY_USAGE_STATS_ENABLED=0 RAY_worker_niceness=0 timeout 480 $(VENV)/bin/python -m pytest -q -rs tests/engines; \
 	else echo "********  Ray or Dask could not be installed here: tests/engines was NOT run  ********"; fi
 
 # Files in a bucket of moto, a server with the interface of S3; the Rust tests have a small server of their own. Where moto cannot be

@@ -10,6 +10,7 @@ import heapq
 import resource
 import sys
 import tempfile
+import threading
 import time
 from contextlib import contextmanager
 from pathlib import Path
@@ -272,36 +273,38 @@ def throughput(arguments):
     from pyspark.ml.feature import VectorAssembler
     from pyspark.ml.regression import LinearRegression
 
-    columns = [f"x{k}" for k in range(arguments.columns)]
+    print(
+        "| rows × columns | bare Arrow reading, s | pmfcl squared, s | LinearRegression (normal), s | ratio | pmfcl gaussian, s | "
+        "LogisticRegression, s | ratio | squared / reading | coefficients differ by |"
+    )
+    print("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |", flush=True)
     with spark_session(2, memory="800m") as session:
-        df = generated(session, arguments.rows, arguments.columns, 8)
-        # Spark's own learners take vectors; they are assembled and cached before the clock starts.
-        df = VectorAssembler(inputCols=columns, outputCol="features").transform(df).persist()
-        df.count()
-        plain = df.select(*columns, "y", "grade")
-        ways = {
-            "bare Arrow reading": lambda: read_bare(plain.select(*columns, "y")),
-            "pmfcl squared": lambda: spark.learn(plain, ContinualRegressor(ridge=0.0), target="y", features=columns),
-            "LinearRegression (normal)": lambda: LinearRegression(solver="normal", labelCol="y").fit(df),
-            "pmfcl gaussian": lambda: spark.learn(
-                plain, ContinualClassifier(loss="gaussian", calibrate="off"), target="grade", features=columns
-            ),
-            "LogisticRegression": lambda: LogisticRegression(labelCol="label").fit(df),
-        }
-        for action in ways.values():  # once to warm up
-            action()
-        times = {name: best(action, arguments.repeats) for name, action in ways.items()}
-        ours, theirs = times["pmfcl squared"][1], times["LinearRegression (normal)"][1]
-        gap = float(np.max(np.abs(ours.coef_ - theirs.coefficients.toArray())))
-        print(f"{arguments.rows:,} rows × {arguments.columns} columns, 8 partitions, 2 workers of 1 core, one run:")
-        for name, (seconds, _) in times.items():
-            print(f"  {name:28} {seconds:8.2f} s")
-        of = lambda a, b: times[a][0] / times[b][0]
-        print(
-            f"  LinearRegression / pmfcl squared    {of('LinearRegression (normal)', 'pmfcl squared'):.2f} (coefficients differ by {gap:.1e})"
-        )
-        print(f"  LogisticRegression / pmfcl gaussian {of('LogisticRegression', 'pmfcl gaussian'):.2f}")
-        print(f"  pmfcl squared / bare Arrow reading  {of('pmfcl squared', 'bare Arrow reading'):.2f}")
+        for shape in arguments.shapes:
+            rows, width = (int(number) for number in shape.split("x"))
+            columns = [f"x{k}" for k in range(width)]
+            df = generated(session, rows, width, 8)
+            # Spark's own learners take vectors; they are assembled and cached before the clock starts.
+            df = VectorAssembler(inputCols=columns, outputCol="features").transform(df).persist()
+            df.count()
+            numbers, classes = df.select(*columns, "y"), df.select(*columns, "grade")
+            ways = {
+                "read": lambda numbers=numbers: read_bare(numbers),
+                "squared": lambda numbers=numbers: spark.learn(numbers, ContinualRegressor(ridge=0.0), target="y"),
+                "linear": lambda df=df: LinearRegression(solver="normal", labelCol="y").fit(df),
+                "gaussian": lambda classes=classes: spark.learn(
+                    classes, ContinualClassifier(loss="gaussian"), target="grade"
+                ),
+                "logistic": lambda df=df: LogisticRegression(labelCol="label").fit(df),
+            }
+            times = {name: best(action, 1 + arguments.repeats)[0] for name, action in ways.items()}
+            gap = np.max(np.abs(ways["squared"]().coef_ - ways["linear"]().coefficients.toArray()))
+            df.unpersist()
+            t = times.__getitem__
+            print(
+                f"| {rows:,} × {width} | {t('read'):.2f} | {t('squared'):.2f} | {t('linear'):.2f} | {t('linear') / t('squared'):.1f} | "
+                f"{t('gaussian'):.2f} | {t('logistic'):.2f} | {t('logistic') / t('gaussian'):.1f} | {t('squared') / t('read'):.2f} | {gap:.1e} |",
+                flush=True,
+            )
 
 
 def scaling(arguments):
@@ -318,6 +321,43 @@ def scaling(arguments):
     print(f"1 worker {times[1]:.2f} s, 2 workers {times[2]:.2f} s: {times[1] / times[2]:.2f} times as fast")
 
 
+class Memory(threading.Thread):
+    """The most memory that executors have had, with the Python processes they started, in MB: looked at every half second."""
+
+    def __init__(self):
+        super().__init__(daemon=True)
+        self.most, self.ended = 0.0, threading.Event()
+
+    def run(self):
+        while not self.ended.wait(0.5):
+            own, parent, names = {}, {}, {}
+            for place in Path("/proc").glob("[0-9]*"):
+                try:
+                    status = (place / "status").read_text()
+                    names[place.name] = (place / "cmdline").read_text()
+                except OSError:
+                    continue
+                facts = dict(line.split(":", 1) for line in status.splitlines() if ":" in line)
+                parent[place.name] = facts["PPid"].strip()
+                own[place.name] = int(facts.get("VmRSS", "0 kB").split()[0]) / 1e3
+            executors = dict.fromkeys((pid for pid, name in names.items() if "CoarseGrainedExecutorBackend" in name), 0.0)
+            for pid, size in own.items():
+                above = pid
+                while above in parent and above not in executors:
+                    above = parent[above]
+                if above in executors:
+                    executors[above] += size
+            self.most = max([self.most, *executors.values()])
+
+    def __enter__(self):
+        self.start()
+        return self
+
+    def __exit__(self, *failure):
+        self.ended.set()
+        self.join()
+
+
 def stream(arguments):
     from pmfcl import spark
 
@@ -327,13 +367,14 @@ def stream(arguments):
         df = generated(session, rows, columns, 64)
         names = [f"x{k}" for k in range(columns)]
         start = time.perf_counter()
-        model = spark.learn(df, ContinualRegressor(ridge=0.0), target="y", features=names)
+        with Memory() as memory:
+            model = spark.learn(df, ContinualRegressor(ridge=0.0), target="y", features=names)
         seconds = time.perf_counter() - start
         truth = np.cos(np.arange(columns))
         print(
             f"{rows:,} rows × {columns} columns ({arguments.gigabytes} GB of numbers) in {seconds:.0f} s; executors of 1 GB "
-            f"(JVM 512 MB, Python 512 MB); {model.n_samples_:,.0f} samples, coefficients off by "
-            f"{np.max(np.abs(model.coef_ - truth)):.1e}"
+            f"(JVM 512 MB, Python 512 MB), which had at most {memory.most:,.0f} MB; {model.n_samples_:,.0f} samples, "
+            f"coefficients off by {np.max(np.abs(model.coef_ - truth)):.1e}"
         )
 
 
@@ -363,6 +404,7 @@ def main():
         one.set_defaults(run=function)
         one.add_argument("--rows", type=int, default=500_000)
         one.add_argument("--columns", type=int, default=30)
+        one.add_argument("--shapes", nargs="+", default=["500000x30", "200000x100", "60000x300"])
         one.add_argument("--repeats", type=int, default=20 if function is simulate else 3)
         one.add_argument("--gigabytes", type=float, default=20.0)
         one.add_argument("--tasks", type=int, default=10_000)

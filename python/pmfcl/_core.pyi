@@ -138,6 +138,7 @@ class Model:
         y: Target,
         sample_weight: NDArray[np.float64] | None,
         new_inputs: Sequence[str],
+        threads: int | None = None,
     ) -> bytes: ...
     def fit_passes(
         self, keys: Sequence[str], first: bytes, weight: float, run: Callable[[bytes], bytes]
@@ -163,6 +164,7 @@ class Model:
         sample_weight: NDArray[np.float64] | None,
         new_inputs: Sequence[str],
         content: bool = False,
+        threads: int | None = None,
     ) -> bytes: ...
     def learn_part(self, name: str | None, part: bytes, weight: float) -> None: ...
     def learn_summary(self, name: str | None, summary: Summary, classes: Sequence[str], weight: float) -> None: ...

@@ -212,7 +212,16 @@ class _Reader:
         for place, key in enumerate(keys, self.width):
             column, _, category = key.partition(":")
             self.known[self.kinds[int(column)][0]][category] = place
+        # Names of tasks and of classes, in order of appearance; rows carry their places.
+        self.task_names: dict[str, int] = {}
+        self.class_names: dict[str, int] = {}
+        self.classes = bool(model.problem()["predicts_classes"])
         self.dropped = 0
+
+    @property
+    def columns(self) -> int:
+        """Inputs of a row, those of new categories among them."""
+        return self.width + len(self.new)
 
     def features(self, batch: "pa.RecordBatch", first: int) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
         """Inputs of every row, those of new categories at the end, and which rows lack a value."""
@@ -241,8 +250,10 @@ class _Reader:
         return values.dictionary_decode() if hasattr(values, "dictionary_decode") else values
 
     def _absent(self, values: "pa.Array", name: str, first: int) -> NDArray[np.bool_]:
+        if not values.null_count:
+            return np.zeros(len(values), dtype=bool)
         absent = np.asarray(values.is_null().to_numpy(zero_copy_only=False), dtype=bool)
-        if absent.any() and self.recipe.missing == "error":
+        if self.recipe.missing == "error":
             row = first + int(np.argmax(absent))
             raise ValueError(f"column '{name}' has no value in row {row}; drop such rows, or say missing='drop'")
         return absent
@@ -278,27 +289,34 @@ class _Reader:
             raise ValueError(f"column '{self.recipe.weight}' is negative in row {row}; weights are 0 or more")
         return weights
 
-    def tasks(self, batch: "pa.RecordBatch", first: int) -> NDArray[Any]:
-        """The task of every row."""
+    def tasks(self, batch: "pa.RecordBatch", first: int) -> NDArray[np.intp] | None:
+        """The place of every row's task among `task_names`; None where all rows are one task."""
         if self.recipe.task is None:
-            return np.full(batch.num_rows, STREAM, dtype=object)
+            return None
         values = self._column(batch, self.recipe.task)
-        if np.asarray(values.is_null().to_numpy(zero_copy_only=False)).any():
+        if values.null_count:
             row = first + int(np.argmax(values.is_null().to_numpy(zero_copy_only=False)))
             raise ValueError(f"column '{self.recipe.task}', which names the task, has no value in row {row}")
-        return np.array([name_of(value) for value in values.to_pylist()], dtype=object)
+        return _places(values, self.task_names)
 
     def targets(self, batch: "pa.RecordBatch", first: int) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-        """Values or labels of every row, and which rows have none."""
+        """Values of every row, or the place of its class among `class_names`, and which rows have none."""
         columns, lacking = [], np.zeros(batch.num_rows, dtype=bool)
         for name in self.recipe.targets:
             values = self._column(batch, name)
             lacking |= self._absent(values, name, first)
-            if self.model.problem()["predicts_classes"]:
-                labels = [None if value is None else name_of(value) for value in values.to_pylist()]
-                return np.array(labels, dtype=object), lacking
+            if self.classes:
+                return _places(values, self.class_names), lacking
             columns.append(_numbers(values, name))
         return np.column_stack(columns), lacking
+
+
+def _places(values: "pa.Array", names: dict[str, int]) -> NDArray[np.intp]:
+    """Where the name of each value is among `names`, which new ones join; a missing value has any place."""
+    encoded = values.dictionary_encode()
+    own = [names.setdefault(name_of(value), len(names)) for value in encoded.dictionary.to_pylist()]
+    codes = encoded.indices.fill_null(0).to_numpy(zero_copy_only=False)
+    return np.array(own or [0], dtype=np.intp)[codes]
 
 
 def _numbers(values: "pa.Array", name: str) -> NDArray[np.float64]:
@@ -332,11 +350,17 @@ def _widened(X: NDArray[np.float64], width: int) -> NDArray[np.float64]:
     return X if X.shape[1] == width else np.pad(X, ((0, 0), (0, width - X.shape[1])))
 
 
+def _threads() -> int | None:
+    """The threads of a worker: Spark, Ray and Dask say in this variable how many processors it was given. Elsewhere all."""
+    given = os.environ.get("OMP_NUM_THREADS", "")
+    return int(given) if given.isdecimal() and int(given) > 0 else None
+
+
 class _Gathered:
     """Rows of tasks that wait to be summarized, and the parts made so far."""
 
-    def __init__(self, model: _core.Model, content: bool = False) -> None:
-        self.model, self.content = model, content
+    def __init__(self, reader: _Reader, content: bool = False) -> None:
+        self.reader, self.content = reader, content
         self.rows: dict[str, list[tuple[NDArray[Any], NDArray[Any], NDArray[np.float64] | None]]] = {}
         self.parts: dict[str, bytes] = {}
         self.held = 0
@@ -345,12 +369,12 @@ class _Gathered:
         self.rows.setdefault(task, []).append((X, y, weights))
         self.held += X.nbytes
 
-    def flush(self, new: list[str]) -> None:
+    def flush(self) -> None:
         """Summarizes what waits."""
-        width = len(self.model.facts()["inputs"]) + len(new)
         for task, rows in self.rows.items():
-            X, target, weights = _joined(self.model, rows, width)
-            part = self.model.summarize_part(X, target, weights, list(new), self.content)
+            X, target, weights = _joined(self.reader, rows)
+            new, threads = list(self.reader.new), _threads()
+            part = self.reader.model.summarize_part(X, target, weights, new, self.content, threads)
             before = self.parts.get(task)
             self.parts[task] = part if before is None else _core.merge_parts([before, part])
         self.rows, self.held = {}, 0
@@ -361,16 +385,19 @@ _TaskRows = tuple[str, NDArray[Any], NDArray[Any], NDArray[np.float64] | None]
 
 
 def _joined(
-    model: _core.Model, rows: list[tuple[NDArray[Any], NDArray[Any], NDArray[np.float64] | None]], width: int
+    reader: _Reader, rows: list[tuple[NDArray[Any], NDArray[Any], NDArray[np.float64] | None]]
 ) -> tuple[NDArray[Any], Any, NDArray[np.float64] | None]:
     """Rows of a task end to end, with targets as the core takes them."""
-    X = np.ascontiguousarray(np.vstack([_widened(X, width) for X, _, _ in rows]))
+    X = np.ascontiguousarray(np.vstack([_widened(X, reader.columns) for X, _, _ in rows]))
     y = np.concatenate([y for _, y, _ in rows])
     weights = None if rows[0][2] is None else np.concatenate([w for _, _, w in rows if w is not None])
-    if not model.problem()["predicts_classes"]:
+    if not reader.classes:
         return X, np.ascontiguousarray(y), weights
-    names, codes = np.unique(y.astype(str), return_inverse=True)
-    return X, (np.ascontiguousarray(codes, dtype=np.uint32), names.tolist()), weights
+    names = list(reader.class_names)
+    present = sorted(np.flatnonzero(np.bincount(y)).tolist(), key=names.__getitem__)
+    codes = np.zeros(len(names), dtype=np.uint32)
+    codes[present] = np.arange(len(present))
+    return X, (codes[y], [names[place] for place in present]), weights
 
 
 def summarize(recipe: Recipe, batches: Iterable[Any], *, content: bool = False) -> bytes:
@@ -381,14 +408,15 @@ def summarize(recipe: Recipe, batches: Iterable[Any], *, content: bool = False) 
     """
     _check_version(recipe)
     model = _core.Model.from_bytes(recipe.template)
-    reader, gathered = _Reader(recipe, model), _Gathered(model, content)
+    reader = _Reader(recipe, model)
+    gathered = _Gathered(reader, content)
     rows = 0
     for rows, table in _tables(reader, batches):
         for task, X, y, weights in table:
             gathered.add(task, X, y, weights)
         if gathered.held > GATHERED:
-            gathered.flush(reader.new)
-    gathered.flush(reader.new)
+            gathered.flush()
+    gathered.flush()
     return _core.pack_shard(recipe.digest, rows, reader.dropped, list(gathered.parts.items()))
 
 
@@ -415,18 +443,27 @@ def _tables(reader: _Reader, batches: Iterable[Any]) -> Iterator[tuple[int, list
             first,
             [
                 (task, X[rows], y[rows], None if weights is None else weights[rows])
-                for task, rows in _by_task(tasks, np.flatnonzero(used))
+                for task, rows in _by_task(reader, tasks, used)
             ],
         )
 
 
-def _by_task(tasks: NDArray[Any], rows: NDArray[np.intp]) -> Iterator[tuple[str, NDArray[np.intp]]]:
-    """The rows of each task, sorted once however many tasks there are."""
-    if len(rows):
-        names, codes = np.unique(tasks[rows].astype(str), return_inverse=True)
-        ends = np.cumsum(np.bincount(codes))[:-1]
-        parts = np.split(rows[np.argsort(codes, kind="stable")], ends)
-        yield from zip(names.tolist(), parts, strict=True)
+def _by_task(
+    reader: _Reader, tasks: NDArray[np.intp] | None, used: NDArray[np.bool_]
+) -> Iterator[tuple[str, slice | NDArray[np.intp]]]:
+    """The rows of each task that are used, sorted once however many tasks there are."""
+    if tasks is None:
+        if used.any():
+            yield STREAM, slice(None) if used.all() else np.flatnonzero(used)
+        return
+    rows = np.flatnonzero(used)
+    if not len(rows):
+        return
+    rows = rows[np.argsort(tasks[rows], kind="stable")]
+    places, starts = np.unique(tasks[rows], return_index=True)
+    names = list(reader.task_names)
+    parts = np.split(rows, starts[1:])
+    yield from sorted((names[place], part) for place, part in zip(places.tolist(), parts, strict=True))
 
 
 def _batches(tables: Iterable[Any]) -> Iterator["pa.RecordBatch"]:
@@ -469,9 +506,9 @@ def answer(recipe: Recipe, request: Request, batches: Iterable[Any]) -> bytes:
             count, wanted = request.passes.get(task, (len(reader.new), request.first))
             if wanted is None:
                 continue
-            X, target, weights = _joined(model, blocks, reader.width + len(reader.new))
+            X, target, weights = _joined(reader, blocks)
             X = np.ascontiguousarray(X[:, : reader.width + count])
-            own = model.answer_pass(wanted, X, target, weights, reader.new[:count])
+            own = model.answer_pass(wanted, X, target, weights, reader.new[:count], _threads())
             found[task] = own if task not in found else _core.merge_parts([found[task], own])
         waiting.clear()
 
@@ -539,13 +576,14 @@ def perform(packed: bytes, batches: Iterable[Any]) -> bytes:
 
 def _far_rows(recipe: Recipe, model: _core.Model, batches: Iterable[Any]) -> bytes:
     """Rows far from what a model has learned, and a part of all rows with a hash of them: what a check needs."""
-    reader, gathered = _Reader(recipe, model), _Gathered(model, content=True)
+    reader = _Reader(recipe, model)
+    gathered = _Gathered(reader, content=True)
     rows, seen, beyond = 0, 0, 0
     worst: list[Any] = []
     once = model.first_pass() is None
     for rows, table in _tables(reader, batches):
         for task, X, y, weights in table:
-            own, target, _ = _joined(model, [(X, y, weights)], reader.width + len(reader.new))
+            own, target, _ = _joined(reader, [(X, y, weights)])
             known = np.ascontiguousarray(own[:, : reader.width])
             count, far, found = model.look_at_rows(known, target, seen)
             seen, beyond = seen + count, beyond + far
@@ -553,8 +591,8 @@ def _far_rows(recipe: Recipe, model: _core.Model, batches: Iterable[Any]) -> byt
             if once:
                 gathered.add(task, X, y, weights)
         if gathered.held > GATHERED:
-            gathered.flush(reader.new)
-    gathered.flush(reader.new)
+            gathered.flush()
+    gathered.flush()
     facts = json.dumps({"rows": seen, "beyond": beyond, "worst": worst}).encode()
     parts = [*gathered.parts.items(), (FAR_ROWS, facts)]
     return _core.pack_shard(recipe.digest, rows, reader.dropped, parts)

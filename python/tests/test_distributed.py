@@ -98,6 +98,40 @@ def test_numbers_are_those_of_the_estimator(table, rng, tmp_path):
     assert back.n_samples_ == model.n_samples_ + float(np.sum(np.array(weights)[:100]))
 
 
+@pytest.mark.parametrize("kind", ["text", "number", "boolean", "dictionary"])
+def test_classes_and_tasks_meet_by_name_whatever_batch_and_type_they_come_in(rng, kind):
+    n = 120
+    x = rng.normal(size=n)
+    label = np.where(np.arange(n) < 60, 0, np.arange(n) % 2)  # the second class comes in later batches only
+    values = {
+        "text": np.array(["no", "yes"])[label],
+        "number": label * 2.0,
+        "boolean": label == 1,
+        "dictionary": np.array(["no", "yes"])[label],
+    }[kind]
+    gaps = np.arange(n) % 10 == 3
+    labels = pa.array(values.tolist(), mask=gaps)
+    rows = pa.table(
+        {
+            "x": x,
+            "y": labels.dictionary_encode() if kind == "dictionary" else labels,
+            "week": pa.array((9 + np.arange(n) // 40).tolist(), pa.float64() if kind == "number" else pa.int64()),
+        }
+    )
+    recipe = Recipe.of(ContinualClassifier(calibrate="off"), rows.schema, target="y", task="week", missing="drop")
+    model = learn(
+        ContinualClassifier(calibrate="off"), recipe, summarize(recipe, [rows[at : at + 17] for at in range(0, n, 17)])
+    )
+    expected = ContinualClassifier(calibrate="off")
+    for week in ("10", "11", "9"):  # tasks are learned in the order of their names
+        own = (9 + np.arange(n) // 40 == int(week)) & ~gaps
+        expected.partial_fit(x[own, None], values[own], task=week)
+    assert [task["name"] for task in model.tasks_] == ["10", "11", "9"]
+    assert [task["samples"] for task in model.tasks_] == [36.0, 36.0, 36.0]
+    assert model.classes_.tolist() == expected.classes_.tolist()
+    np.testing.assert_allclose(model.predict_proba(rows.select(["x"])), expected.predict_proba(x[:, None]), **NEAR)
+
+
 def test_a_category_that_appears_later_extends_the_model(table):
     first, second = table[:599].select(["x", "site", "cost"]), table[599:].select(["x", "site", "cost"])
     recipe = Recipe.of(ContinualRegressor(ridge=0.1), first.schema, target="cost")

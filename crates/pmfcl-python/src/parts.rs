@@ -1,7 +1,7 @@
 //! Parts of tasks: summaries of some rows, made anywhere as bytes, that meet by name and are learned at one place.
 
-use pmfcl::problem::{Draft, Encoding, Partial, Pass};
-use pmfcl::{Design, Error, Learner, TaskSummary};
+use pmfcl::problem::{Draft, Encoding, Partial, Pass, TaskContext};
+use pmfcl::{Design, Error, Learner, Settings, TaskSummary};
 use pmfcl_file::{Column, ColumnKind, FittedPart, Input, Model, Schema, Shard};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -32,6 +32,12 @@ fn kind_name(kind: ColumnKind) -> String {
         ColumnKind::Text => "text".to_owned(),
         ColumnKind::Block(width) => format!("block:{width}"),
     }
+}
+
+/// The settings of a learner for so many threads.
+fn with_threads(learner: &Learner, threads: Option<usize>) -> Settings {
+    let settings = learner.settings().clone();
+    Settings { threads: threads.unwrap_or(settings.threads).max(1), ..settings }
 }
 
 fn read_part(bytes: &[u8]) -> PyResult<TaskSummary> {
@@ -191,7 +197,9 @@ impl PyModel {
     }
 
     /// The answer of some rows to a pass. The last columns of `x` are new inputs, named where the pass is the first.
-    #[pyo3(signature = (pass_, x, y, sample_weight, new_inputs))]
+    /// As many threads are used as `threads` says, by default all.
+    #[pyo3(signature = (pass_, x, y, sample_weight, new_inputs, threads=None))]
+    #[expect(clippy::too_many_arguments, reason = "named in Python")]
     fn answer_pass<'py>(
         &self,
         py: Python<'py>,
@@ -200,15 +208,17 @@ impl PyModel {
         y: Target,
         sample_weight: Weights,
         new_inputs: Vec<String>,
+        threads: Option<usize>,
     ) -> PyResult<Bound<'py, PyBytes>> {
         let Model { schema, learner } = &self.model;
         self.check_keys(&new_inputs)?;
+        let settings = with_threads(learner, threads);
         let pass = Pass::from_bytes(pass_)
             .map_err(|e| PyValueError::new_err(format!("these bytes are no pass: {e}")))?;
         let table = TaskTable::new(py, x, y, sample_weight)?;
         let bytes = outside(py, || {
             let design = design_of(learner)?.with_inputs(new_inputs.len()).map_err(raised)?;
-            let context = learner.context_with(&design);
+            let context = TaskContext { settings: &settings, ..learner.context_with(&design) };
             let found = in_blocks(context, &table, |passes| passes.run(&pass));
             let mut answer = found.map_err(|failure| failure.raised(schema, learner))?;
             if matches!(pass, Pass::Look) {
@@ -259,8 +269,10 @@ impl PyModel {
 
     /// Some rows of a task as a part. The last columns of `x` are inputs that the model does not have yet, named by `new_inputs`.
     ///
-    /// With `content`, a hash of the rows is in it, by which the same rows are recognised.
-    #[pyo3(signature = (x, y, sample_weight, new_inputs, content=false))]
+    /// With `content`, a hash of the rows is in it, by which the same rows are recognised. As many threads are used as `threads`
+    /// says, by default all.
+    #[pyo3(signature = (x, y, sample_weight, new_inputs, content=false, threads=None))]
+    #[expect(clippy::too_many_arguments, reason = "named in Python")]
     fn summarize_part<'py>(
         &self,
         py: Python<'py>,
@@ -269,9 +281,11 @@ impl PyModel {
         sample_weight: Weights,
         new_inputs: Vec<String>,
         content: bool,
+        threads: Option<usize>,
     ) -> PyResult<Bound<'py, PyBytes>> {
         let Model { schema, learner } = &self.model;
         self.check_keys(&new_inputs)?;
+        let settings = with_threads(learner, threads);
         let table = TaskTable::new(py, x, y, sample_weight)?;
         let bytes = outside(py, || {
             let design = design_of(learner)?.with_inputs(new_inputs.len()).map_err(raised)?;
@@ -282,9 +296,8 @@ impl PyModel {
                      it with distributed.learn_with, or take squared or gaussian"
                 )));
             }
-            let found = in_blocks(learner.context_with(&design), &table, |passes| {
-                passes.run(&problem.first_pass())
-            });
+            let context = TaskContext { settings: &settings, ..learner.context_with(&design) };
+            let found = in_blocks(context, &table, |passes| passes.run(&problem.first_pass()));
             let mut tasks = found.map_err(|failure| failure.raised(schema, learner))?.tasks;
             let (Some(mut task), true) = (tasks.pop(), tasks.is_empty()) else {
                 return Err(PyValueError::new_err(
