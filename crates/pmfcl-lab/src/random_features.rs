@@ -177,10 +177,12 @@ pub fn run(widths: &[usize], turns: usize, program: &Path) -> Result<Vec<Table>,
                 ("NumPy", Way::Peer),
                 ("gram", Way::Ours(Accumulator::Gram, false)),
                 ("mixed", Way::Ours(Accumulator::Mixed, false)),
-                ("default settings", Way::Ours(Accumulator::Auto, true)),
             ];
-            if asked == Asked::Last && product.exists() {
-                ways.push(("pmfcl learn, gram", Way::Command));
+            if asked == Asked::Last {
+                ways.push(("default settings", Way::Ours(Accumulator::Auto, true)));
+                if product.exists() {
+                    ways.push(("pmfcl learn, gram", Way::Command));
+                }
             }
             let mut found = vec![Vec::new(); ways.len()];
             for _ in 0..turns.max(1) {

@@ -203,9 +203,7 @@ impl WithSimd for Round<'_> {
             let count = BROAD.min(m - first);
             // Columns that no row has are zero.
             let mut unit = [0.0; BROAD];
-            for k in 0..count {
-                unit[k] = units[first + k];
-            }
+            unit[..count].copy_from_slice(&units[first..first + count]);
             let out = &mut panels[q * depth + done..][..take];
             for i in 0..take {
                 let row = &filled[i * width + first..];
