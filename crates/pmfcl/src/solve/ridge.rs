@@ -334,6 +334,37 @@ pub(crate) fn fit_by_gcv(
     Ok(RidgeFit { theta, degrees: spectrum.degrees(ridge) })
 }
 
+/// No row has more leverage than this under the ridge of a portfolio, on the scale of rows as large as the mean one. With columns
+/// that are nearly combinations of others the score goes on falling below that by little, while predictions of rows far from all
+/// others leave the range of the targets.
+const LEVERAGE: f64 = 1e4;
+
+/// The least ridge of a portfolio as a share of the trace, behind which there are so many rows.
+pub(super) fn least_share(samples: f64) -> f64 {
+    1.0 / (LEVERAGE * samples.clamp(1.0, 1e6))
+}
+
+/// The model of a portfolio at the `λ` that minimises generalised cross-validation.
+///
+/// # Errors
+/// As [`solve_by_gcv`].
+pub(crate) fn solve_portfolio_by_gcv(
+    pooled: &Summary,
+    intercept: bool,
+    samples: f64,
+    origin: Option<&[f64]>,
+) -> Result<Solution> {
+    if pooled.n() <= 0.0 {
+        return Err(Error::NotLearned);
+    }
+    let d = weights(pooled, intercept, true);
+    let mut spectrum = Spectrum::scaled_by(pooled, intercept, &d, samples, origin)?;
+    let trace: f64 = spectrum.values.iter().sum();
+    let least = least_share(samples) * trace;
+    spectrum.scale = spectrum.scale.max(least * libm::exp10(f64::from(BELOW)));
+    spectrum.solve(pooled, Penalty::new(spectrum.best(), true)?, origin)
+}
+
 /// The model at the `λ` that minimises generalised cross-validation.
 ///
 /// # Errors
