@@ -282,7 +282,7 @@ def columns(case, weights):
         }
         lists = (weights.get("basis.knots"), weights.get("basis.ranks"))
         if code == 1:
-            seen = z / np.sqrt(1 + (z / 3) ** 2)
+            seen = z / np.sqrt(1 + (z / 4) ** 2)
         else:
             seen = np.stack([np.interp(x[:, j], lists[0][j], lists[1][j]) for j in range(x.shape[1])], axis=1)
         if "basis.lo" in own:

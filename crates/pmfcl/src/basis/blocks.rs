@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use super::frame::Frame;
 use super::spec::{Kind, Piece, Scale};
-use super::{Basis, BasisError, Map, Parts, spline, units};
+use super::{Basis, BasisError, MAX_COLUMNS, Map, Parts, spline, units};
 
 /// Splines for each input, and the share of the width they may have.
 const SPLINES: usize = 6;
@@ -17,13 +17,19 @@ const SPLINE_SHARE: usize = 3;
 /// Products may have this share of the width.
 const PRODUCT_SHARE: usize = 6;
 /// Where the knots of the splines lie.
-const SPLINE_RANGE: f64 = 2.0;
+const SPLINE_RANGE: f64 = 2.5;
 /// γ·d of the random features.
 const SMOOTH: f64 = 0.05;
 const FINE: f64 = 0.2;
 const RANKS: f64 = 0.15;
-/// The most columns that `auto` has by default next to the inputs.
-const MOST: usize = 2000;
+/// The columns that `auto` has by default next to the inputs, times the rows that fix it: a row costs its width squared, and
+/// who begins with many rows has many.
+const WORK: usize = 4_000_000;
+/// The most of them, and the least: so many, and so many more for each input; but never more than `MOST`.
+const WIDE: usize = 1200;
+const NARROW: usize = 320;
+const EACH: usize = 4;
+pub(super) const MOST: usize = 2000;
 
 /// Some groups of the columns of `auto`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,23 +68,55 @@ enum Features {
     Mapped { scale: Scale, map: Arc<Map>, skip: usize },
 }
 
+/// How many columns `auto` has by default next to `d` inputs when so many first rows fix it.
+fn default_width(d: usize, rows: usize) -> usize {
+    let least = d.saturating_mul(EACH).saturating_add(NARROW);
+    (WORK / rows).clamp(least, WIDE.max(least)).min(MOST)
+}
+
+/// What the first rows decide about a portfolio.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Shape {
+    /// Columns next to the inputs.
+    width: usize,
+    /// Whether inputs have as many values as splines need; codes of categories do not.
+    curved: bool,
+}
+
+impl Shape {
+    fn write(self) -> [f64; 2] {
+        [self.width as f64, f64::from(u8::from(self.curved))]
+    }
+
+    fn read(numbers: &[f64], given: Option<usize>) -> Result<Self, &'static str> {
+        let &[width, curved] = numbers else { return Err("there are too many or too few") };
+        let whole = (1..=MAX_COLUMNS).contains(&(width as usize)) && width.fract() <= 0.0;
+        let found = Self { width: width as usize, curved: curved > 0.5 };
+        let other = given.is_some_and(|given| given != found.width);
+        if !whole || other || (found.write()[1] - curved).abs() > 0.0 {
+            return Err("its width is not the one it was given");
+        }
+        Ok(found)
+    }
+}
+
 /// The groups of `auto` on `d` inputs, with the number of columns of each.
-pub(super) fn portfolio(d: usize, width: Option<usize>, only: &[Piece]) -> Vec<(Piece, usize)> {
-    let width = width.unwrap_or_else(|| d.saturating_mul(12).saturating_add(528).min(MOST));
+fn portfolio(d: usize, shape: Shape, only: &[Piece]) -> Vec<(Piece, usize)> {
+    let width = shape.width;
     let splines = d.saturating_mul(SPLINES);
-    let splines = if splines <= width / SPLINE_SHARE { splines } else { 0 };
+    let splines = if shape.curved && splines <= width / SPLINE_SHARE { splines } else { 0 };
     let products = d.saturating_mul(d + 1) / 2;
     let products = if products <= width / PRODUCT_SHARE { products } else { 0 };
     let random = width - splines - products;
-    let smooth = random * 4 / 10;
-    let fine = (random - smooth) / 2;
+    let ranks = random * 35 / 100;
+    let smooth = (random - ranks) / 2;
     let all = [
         (Piece::Linear, d),
         (Piece::Spline, splines),
         (Piece::Products, products),
         (Piece::Smooth, smooth),
-        (Piece::Fine, fine),
-        (Piece::Ranks, random - smooth - fine),
+        (Piece::Fine, random - ranks - smooth),
+        (Piece::Ranks, ranks),
     ];
     let wanted = |piece: &Piece| only.is_empty() || only.contains(piece);
     all.into_iter().filter(|(piece, columns)| *columns > 0 && wanted(piece)).collect()
@@ -86,9 +124,12 @@ pub(super) fn portfolio(d: usize, width: Option<usize>, only: &[Piece]) -> Vec<(
 
 /// What a basis learns from the first rows behind its frame.
 pub(super) fn learn(kind: &Kind, rows: &[f64], d: usize) -> Result<Vec<f64>, BasisError> {
-    let Some((scale, _)) = kind.frame() else {
-        return Ok(Frame::learn(rows, d, true)?.write());
-    };
+    if let Kind::Auto { width, .. } = kind {
+        let width = width.unwrap_or_else(|| default_width(d, rows.len() / d));
+        let shape = Shape { width, curved: Frame::is_mostly_ranked(rows, d) };
+        return Ok([&Frame::learn(rows, d, true)?.write()[..], &shape.write()].concat());
+    }
+    let scale = kind.frame().map_or(Scale::Clip, |(scale, _)| scale);
     let frame = Frame::learn(rows, d, scale == Scale::Quantile)?;
     let mut mapped = vec![0.0; rows.len()];
     frame.apply(scale, rows, &mut mapped);
@@ -125,9 +166,7 @@ impl Blocks {
             return Ok(Self::new(frame, blocks));
         };
         let (frame, rest) = Frame::read(frozen, d, true)?;
-        if !rest.is_empty() {
-            return Err("there are too many");
-        }
+        let shape = Shape::read(rest, *width)?;
         let block = |(piece, columns): (Piece, usize)| {
             let (scale, kind) = match piece {
                 Piece::Linear => return Ok(Block::linear(d)),
@@ -151,7 +190,7 @@ impl Blocks {
             Ok(Block::mapped(piece, scale, map, skip))
         };
         let blocks: Result<Vec<Block>, &'static str> =
-            portfolio(d, *width, only).into_iter().map(block).collect();
+            portfolio(d, shape, only).into_iter().map(block).collect();
         let blocks = blocks?;
         if blocks.is_empty() {
             return Err("none of the groups it names has columns on so many inputs");
@@ -173,6 +212,22 @@ impl Blocks {
 
     pub(super) fn origin(&self) -> Option<&[f64]> {
         self.origin.as_deref()
+    }
+
+    /// Whether the columns are so few for the inputs that sums of their products tell them apart.
+    ///
+    /// Random features of `r` inputs are nearly polynomials: there are `C(r + 4, 4)` of degree 4, and what only higher degrees tell
+    /// apart is lost in the digits of a product. Codes of categories do not count, nor does an input that is another in other units.
+    ///
+    /// Cost: `O(d²)`.
+    pub(super) fn tells_apart(&self) -> bool {
+        let r = self.frame.different_inputs() as u128;
+        (r + 1) * (r + 2) * (r + 3) * (r + 4) / 24 >= self.width() as u128
+    }
+
+    /// Columns of all groups.
+    pub(super) fn width(&self) -> usize {
+        self.groups.iter().map(|block| block.width).sum()
     }
 
     /// φ of all rows; row i of the result begins at `out[i * stride]`.
@@ -355,6 +410,11 @@ impl Block {
 }
 
 impl Candidate {
+    /// Whether it has the inputs and nothing else.
+    pub(crate) fn is_linear(&self) -> bool {
+        self.pieces == [Piece::Linear]
+    }
+
     /// The basis that has the columns of this candidate alone.
     pub(super) fn basis(&self, of: &Kind) -> Option<Basis> {
         let Kind::Auto { width, seed, .. } = of else { return None };

@@ -6,20 +6,22 @@
 //!
 //! | | value | bound |
 //! | --- | --- | --- |
-//! | `clip` | z/√(1 + (z/3)²) | ±3 |
+//! | `clip` | z/√(1 + (z/4)²) | ±4 |
 //! | `quantile` | √12·(share of first rows below x − ½), linear between knots | ±√3 |
+//! | the same, fewer than 8 values in the first rows | `clip` at the knots, linear between them | ±3.96 |
 //! | linear columns | x itself up to 4σ, from there on μ ± σ(8 − 16/\|z\|) | μ ± 8σ |
 //!
 //! A hard clip would give all rows beyond it one place; measured, the smooth one is better where later tasks lie
 //! beyond the first. Linear columns are bounded because features balance them where rows were: beyond, features stay where
 //! they are, and a line that went on would take predictions with it. An input that is constant in the first rows has no
-//! deviation: a sixteenth of its size is taken, or 1 where it is 0.
+//! deviation: 1/32 of its size is taken, or 1 where it is 0. A code of a category has no ranks worth the name: ranks would put
+//! rare and frequent ones at the same distance, so that `quantile` sees it as `clip` does.
 
 use super::BasisError;
 use super::spec::Scale;
 
 /// Where `clip` saturates, in deviations.
-const REACH: f64 = 3.0;
+const REACH: f64 = 4.0;
 /// How far the inputs themselves are linear, in deviations.
 const LINEAR: f64 = 4.0;
 /// z beyond this is as far as anything: its square is still a number.
@@ -27,7 +29,11 @@ const FARTHEST: f64 = 1e100;
 /// Knots of `quantile`, for each input.
 pub(super) const KNOTS: usize = 64;
 /// The share of its size that an input which is constant in the first rows is taken to vary by.
-const CONSTANT: f64 = 1.0 / 16.0;
+const CONSTANT: f64 = 1.0 / 32.0;
+/// Inputs of fewer different values in the first rows have no ranks.
+const RANKED: usize = 8;
+/// Where the last knots of an input without ranks lie, as a share of where `clip` saturates.
+const LAST_KNOT: f64 = 0.99;
 /// Deviations below this share of the size are rounding.
 const LEAST: f64 = 1e-7;
 
@@ -84,10 +90,52 @@ impl Frame {
             if quantile {
                 let mut sorted: Vec<f64> = values().copied().collect();
                 sorted.sort_by(f64::total_cmp);
-                knots.extend(knots_of(&sorted, constant, middle, unit));
+                let own = knots_of(&sorted, middle, unit);
+                if let Some(x) = own.iter().find(|x| !x.is_finite()) {
+                    return Err(BasisError::Range { column, lo: middle, hi: *x });
+                }
+                knots.extend(own);
             }
         }
         Ok(Self { shift, spread, knots })
+    }
+
+    /// How many inputs have ranks and are no copy of another, in whatever unit.
+    pub(super) fn different_inputs(&self) -> usize {
+        let units = |j: usize| {
+            let unit = |x: &f64| (x - self.shift[j]) / self.spread[j];
+            let (knots, values) = self.knots[2 * KNOTS * j..][..2 * KNOTS].split_at(KNOTS);
+            // Ranks end at √3; the values of an input that has none go on.
+            (values[KNOTS - 1] < 2.0).then(|| knots.iter().map(unit).collect::<Vec<f64>>())
+        };
+        let mut seen: Vec<Vec<f64>> = Vec::new();
+        for own in (0..self.knots.len() / (2 * KNOTS)).filter_map(units) {
+            let near = |(a, b): (&f64, f64)| (a - b).abs() < 1e-6;
+            let same = |other: &Vec<f64>| other.iter().zip(own.iter().copied()).all(near);
+            let turned =
+                |other: &Vec<f64>| other.iter().zip(own.iter().rev().map(|x| -x)).all(near);
+            if !seen.iter().any(|other| same(other) || turned(other)) {
+                seen.push(own);
+            }
+        }
+        seen.len()
+    }
+
+    /// Whether at least half of the inputs have ranks: as many values in these rows as tell a curve.
+    pub(super) fn is_mostly_ranked(rows: &[f64], d: usize) -> bool {
+        let ranked = |column: usize| {
+            let mut seen: Vec<f64> = Vec::with_capacity(RANKED);
+            for x in rows.iter().skip(column).step_by(d) {
+                if seen.iter().all(|y| y.total_cmp(x).is_ne()) {
+                    seen.push(*x);
+                }
+                if seen.len() == RANKED {
+                    return true;
+                }
+            }
+            false
+        };
+        2 * (0..d).filter(|&column| ranked(column)).count() >= d
     }
 
     /// The frame at the beginning of a list of numbers, and the rest of the list.
@@ -124,8 +172,7 @@ impl Frame {
                     self.rank(j, row[j])
                 } else {
                     let z = ((row[j] - self.shift[j]) / self.spread[j]).clamp(-FARTHEST, FARTHEST);
-                    let far = z / REACH;
-                    z / (1.0 + far * far).sqrt()
+                    soft(z)
                 };
             }
         }
@@ -158,23 +205,31 @@ impl Frame {
     }
 }
 
-/// Knots at different values, ties at the middle of their ranks, then the value at each knot.
-fn knots_of(sorted: &[f64], constant: bool, middle: f64, unit: f64) -> Vec<f64> {
-    let (mut knots, mut values): (Vec<f64>, Vec<f64>) = if constant {
-        let step = |i: i32| f64::from(i) * REACH / 4.0;
-        (-4..=4).map(|i| (middle + unit * step(i), step(i) / REACH * 3.0_f64.sqrt())).unzip()
+/// z in the units of `clip`.
+fn soft(z: f64) -> f64 {
+    let far = z / REACH;
+    z / (1.0 + far * far).sqrt()
+}
+
+/// Knots at different values, ties at the middle of their ranks, then the value at each knot; for few values `clip` at even steps.
+fn knots_of(sorted: &[f64], middle: f64, unit: f64) -> Vec<f64> {
+    let n = sorted.len();
+    let mut knots: Vec<f64> = (0..KNOTS).map(|i| sorted[i * (n - 1) / (KNOTS - 1)]).collect();
+    knots.dedup();
+    let mut values: Vec<f64> = if knots.len() < RANKED {
+        let last = (KNOTS - 1) as f64;
+        let place = |i: usize| LAST_KNOT * (2.0 * i as f64 - last) / last;
+        let z = |i: usize| REACH * place(i) / (1.0 - place(i) * place(i)).sqrt();
+        knots = (0..KNOTS).map(|i| middle + unit * z(i)).collect();
+        (0..KNOTS).map(|i| REACH * place(i)).collect()
     } else {
-        let n = sorted.len();
-        let mut chosen: Vec<f64> = (0..KNOTS).map(|i| sorted[i * (n - 1) / (KNOTS - 1)]).collect();
-        chosen.dedup();
         let rank = |x: &f64| {
             let below = sorted.partition_point(|y| y < x);
             let not_above = sorted.partition_point(|y| y <= x);
             let share = (below + not_above) as f64 / (2 * n) as f64;
             12.0_f64.sqrt() * (share - 0.5)
         };
-        let values = chosen.iter().map(rank).collect();
-        (chosen, values)
+        knots.iter().map(rank).collect()
     };
     for list in [&mut knots, &mut values] {
         let last = list[list.len() - 1];
@@ -198,10 +253,10 @@ mod tests {
     fn near_the_mean_units_are_deviations_and_far_rows_saturate() {
         let rows = [1.0, 3.0];
         assert!((one(&rows, Scale::Clip, 2.01) - 0.01).abs() < 1e-6);
-        assert!((one(&rows, Scale::Clip, 2e6) - 3.0).abs() < 1e-9);
+        assert!((one(&rows, Scale::Clip, 2e6) - REACH).abs() < 1e-9);
         for x in [f64::MAX, 1e200] {
-            assert!((one(&rows, Scale::Clip, x) - 3.0).abs() < 1e-12);
-            assert!((one(&rows, Scale::Clip, -x) + 3.0).abs() < 1e-12);
+            assert!((one(&rows, Scale::Clip, x) - REACH).abs() < 1e-12);
+            assert!((one(&rows, Scale::Clip, -x) + REACH).abs() < 1e-12);
         }
     }
 
@@ -212,10 +267,23 @@ mod tests {
         assert!((one(&rows, Scale::Quantile, 749.5) - 3.0_f64.sqrt() / 2.0).abs() < 0.01);
         let end = one(&rows, Scale::Quantile, 999.0);
         assert_eq!(one(&rows, Scale::Quantile, f64::MAX).to_bits(), end.to_bits());
-        // A column of zeros and ones has two places, half a standard uniform apart.
-        let binary = [0.0, 0.0, 0.0, 1.0];
-        let gap = one(&binary, Scale::Quantile, 1.0) - one(&binary, Scale::Quantile, 0.0);
-        assert!((gap - 3.0_f64.sqrt()).abs() < 1e-12);
+    }
+
+    #[test]
+    fn a_code_of_few_values_has_no_ranks() {
+        // Seldom 1: far from 0, as `clip` has it; ranks would put it where they put a frequent one.
+        let seldom: Vec<f64> = (0..40).map(|i| f64::from(u8::from(i == 7))).collect();
+        for x in [-1.0, 0.0, 0.3, 1.0, 5.0, 1e300] {
+            let (ranked, clipped) =
+                (one(&seldom, Scale::Quantile, x), one(&seldom, Scale::Clip, x));
+            assert!((ranked - clipped).abs() < 0.05, "{x}: {ranked} against {clipped}");
+        }
+        assert!(one(&seldom, Scale::Quantile, 1.0) > 3.0);
+        let eight: Vec<f64> = (0..40).map(|i| f64::from(i % 8)).collect();
+        assert!(one(&eight, Scale::Quantile, 7.0) < 1.7);
+        assert!(Frame::is_mostly_ranked(&eight, 1) && !Frame::is_mostly_ranked(&seldom, 1));
+        let both: Vec<f64> = eight.iter().zip(&seldom).flat_map(|(a, b)| [*a, *b]).collect();
+        assert!(Frame::is_mostly_ranked(&both, 2));
     }
 
     #[test]
@@ -237,6 +305,15 @@ mod tests {
         assert!(frame.bounded(0, 7.0) > frame.bounded(0, 6.5));
         assert!(frame.bounded(0, 1e6) < 10.0 && frame.bounded(0, f64::MAX) <= 10.0);
         assert!(frame.bounded(0, -1e6) > -6.0 && frame.bounded(0, -f64::MAX) >= -6.0);
+    }
+
+    #[test]
+    fn copies_in_other_units_and_codes_are_no_inputs_of_their_own() {
+        let wave = |i: i32| f64::from(i * i % 101);
+        let row =
+            |i: i32| [wave(i), 3.0 - 2.0 * wave(i), f64::from(i), f64::from(i % 2), 1e3 * wave(i)];
+        let rows: Vec<f64> = (0..101).flat_map(row).collect();
+        assert_eq!(Frame::learn(&rows, 5, true).unwrap().different_inputs(), 2);
     }
 
     #[test]

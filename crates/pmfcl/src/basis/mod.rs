@@ -11,7 +11,7 @@
 //! | spec | columns | φ |
 //! | --- | --- | --- |
 //! | `linear` | d | x |
-//! | `auto` | d + 528 + 12·d | a portfolio: inputs, splines, products, random features; the pool decides which predict |
+//! | `auto` | d + 320 + 4·d to d + 1200 | a portfolio: inputs, splines, products, random features; the pool decides which predict |
 //! | `poly:q` | C(d+q, q) − 1 | monomials of degree 1 to q (`interactions=false`: pure powers, d·q) |
 //! | `log` | d | sign(x)·log(1 + \|x\|), defined everywhere |
 //! | `exp` | d | eˣ |
@@ -183,21 +183,15 @@ impl Basis {
             | Kind::Rff { count, .. }
             | Kind::Relu { count, .. }
             | Kind::Ntk { count, .. } => d.saturating_mul(*count),
-            Kind::Auto { width, only, .. } => {
-                let groups = blocks::portfolio(d, *width, only);
-                d.saturating_mul(groups.iter().map(|(_, columns)| columns).sum())
-            }
+            Kind::Auto { .. } => d.saturating_mul(self.columns(d).unwrap_or(usize::MAX)),
             _ => 0,
         }
     }
 
-    /// Number of columns on `d` inputs, if not far too many.
+    /// Number of columns on `d` inputs, if not far too many. Of a portfolio the most it can have: first rows decide about some.
     pub fn columns(&self, d: usize) -> Option<usize> {
         let features = match &self.0 {
-            Kind::Auto { width, only, .. } => {
-                let groups = blocks::portfolio(d, *width, only);
-                groups.iter().try_fold(0_usize, |sum, (_, columns)| sum.checked_add(*columns))
-            }
+            Kind::Auto { width, .. } => d.checked_add(width.unwrap_or(blocks::MOST)),
             Kind::Linear | Kind::Log | Kind::Exp | Kind::Power { .. } => Some(d),
             Kind::Polynomial { degree, interactions: true, .. } => polynomial::width(d, *degree),
             Kind::Polynomial { degree: count, .. }
@@ -229,9 +223,6 @@ impl Basis {
         match &self.0 {
             Kind::Auto { .. } if self.weights(d) > random::MAX_WEIGHTS => {
                 too_large("weights", random::MAX_WEIGHTS)
-            }
-            Kind::Auto { .. } if self.columns(d) == Some(0) => {
-                too_large("inputs for the groups it names; leave out `only`", d)
             }
             Kind::Rbf { count, .. } | Kind::Rff { count, .. } | Kind::Relu { count, .. }
                 if d.checked_mul(*count).is_none_or(|numbers| numbers > random::MAX_WEIGHTS) =>
@@ -285,7 +276,6 @@ impl Map {
         if !all_finite(frozen) {
             return Err(wrong("one of them is not finite"));
         }
-        let width = basis.columns(d).expect("the size was checked");
         let rule = match &basis.0 {
             kind if basis.has_frame() => {
                 Rule::Blocks(Blocks::build(kind, d, frozen).map_err(wrong)?)
@@ -311,6 +301,10 @@ impl Map {
             Kind::Polynomial { degree, interactions, .. } => {
                 Rule::Polynomial(Polynomial::build(d, *degree, *interactions))
             }
+        };
+        let width = match &rule {
+            Rule::Blocks(blocks) => blocks.width(),
+            _ => basis.columns(d).expect("the size was checked"),
         };
         Ok(Self { basis: basis.clone(), inputs: d, width, frozen: frozen.to_vec(), rule })
     }
@@ -525,6 +519,14 @@ impl Map {
         match &self.rule {
             Rule::Identity => true,
             Rule::Blocks(blocks) => blocks.begins_with_inputs(),
+            _ => false,
+        }
+    }
+
+    /// Whether this is a portfolio whose columns are told apart by sums of their products.
+    pub(crate) fn is_portfolio_of_products(&self) -> bool {
+        match &self.rule {
+            Rule::Blocks(blocks) => self.basis.is_portfolio() && blocks.tells_apart(),
             _ => false,
         }
     }

@@ -88,7 +88,7 @@ pub enum Parts<'a> {
 pub enum Group<'a> {
     /// Column j is input j as long as |z| ≤ 4, and from there on μ ± σ(8 − 16/|z|).
     Linear,
-    /// A map of the inputs in other units: z/√(1 + (z/3)²), or by `quantile` the value at the input, linear between the knots
+    /// A map of the inputs in other units: z/√(1 + (z/4)²), or by `quantile` the value at the input, linear between the knots
     /// of the frame and constant beyond them.
     Mapped {
         /// Whether units are ranks.
@@ -182,7 +182,7 @@ mod tests {
                             };
                             values[0] + (0..63).map(step).sum::<f64>()
                         };
-                        let soft = |j: usize| z(j) / (1.0 + (z(j) / 3.0).powi(2)).sqrt();
+                        let soft = |j: usize| z(j) / (1.0 + (z(j) / 4.0).powi(2)).sqrt();
                         let mapped: Vec<f64> = (0..x.len())
                             .map(|j| if *quantile { rank(j) } else { soft(j) })
                             .collect();

@@ -85,9 +85,10 @@ impl Kind {
 /// The units in which features see the inputs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Scale {
-    /// z/√(1 + (z/3)²) of z = (x − mean)/deviation, those of the first rows: far rows saturate at ±3.
+    /// z/√(1 + (z/4)²) of z = (x − mean)/deviation, those of the first rows: far rows saturate at ±4.
     Clip,
-    /// The share of the first rows below x, by knots, in units of its deviation: far rows saturate at ±√3.
+    /// The share of the first rows below x, by knots, in units of its deviation: far rows saturate at ±√3. An input of
+    /// fewer than 8 values is seen as by `Clip`.
     Quantile,
     /// x̃ = (x − lo)/(hi − lo), the range being that of the first rows.
     Range,

@@ -100,7 +100,7 @@ impl Learner {
         let (pool, theta) = (&self.pool()?.quadratic, &self.solution()?.theta);
         let excess = pool.excess(theta)?;
         let errors: Vec<f64> = excess.iter().zip(pool.residual()).map(|(e, c)| e + c).collect();
-        let r2 = r_squared(pool, theta, &errors, self.settings.accumulator);
+        let r2 = r_squared(pool, theta, &errors, self.accumulator());
         let rmse = errors.iter().map(|e| (e / pool.n()).sqrt());
         Ok(Some(rmse.zip(r2).map(|(rmse, r2)| TargetFit { rmse, r2 }).collect()))
     }
@@ -268,11 +268,10 @@ impl Learner {
     /// How rows are accumulated: what `auto` stands for at the width of the design, once that is known. Bounds of losses that are
     /// not quadratic are always factored.
     pub fn accumulator(&self) -> Accumulator {
-        let setting = self.settings.accumulator;
         match &self.design {
             _ if !self.problem.description().exact => Accumulator::Qr,
-            Some(design) => setting.for_width(design.width()),
-            None => setting,
+            Some(design) => self.settings.accumulator_for(design),
+            None => self.settings.accumulator,
         }
     }
 

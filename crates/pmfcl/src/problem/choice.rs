@@ -6,7 +6,8 @@
 //! the anchors of its tasks: by the same score, or by Akaike's criterion where the loss is a likelihood.
 //!
 //! Neither order nor split decides: the score is a continuous function of the pooled sums. A candidate with more columns must be
-//! better by more than rounding.
+//! better by more than rounding, and better than the inputs alone by more than chance: scores of few rows differ by chance, and
+//! what is lost where a line would do is more than what is gained where it nearly does.
 
 use super::{KnownTable, Pool, SolveInput, Solved, TaskContext, TaskShape, Waiting};
 use crate::basis::{Candidate, Design};
@@ -16,6 +17,9 @@ use crate::summary::Summary;
 
 /// A wider candidate is taken when its score is lower by more than this share of the targets' variance, or than this loss.
 const TIE: f64 = 1e-9;
+
+/// The inputs alone are left where a score is lower than theirs by more than this share of it, divided by √N.
+const CHANCE: f64 = 1.0;
 
 /// A bound whose score is not above this has a constant that says nothing about the fit.
 const UNJUDGED: f64 = 1e-12;
@@ -77,6 +81,10 @@ impl Chosen {
             if !unjudged && *score < scores[chosen] - TIE {
                 chosen = i;
             }
+        }
+        let alone = candidates[0].is_linear() && judged != Judged::Likelihood && !unjudged;
+        if alone && scores[chosen] > scores[0] * (1.0 - CHANCE / effective.max(1.0).sqrt()) {
+            chosen = 0;
         }
         let table = candidates.iter().zip(&scores).enumerate().map(|(i, (candidate, score))| {
             let (name, columns) = (candidate.name.clone(), candidate.columns.len());

@@ -161,6 +161,9 @@ impl Method for Squared {
                     origin,
                 )?
             }
+            (Ridge::Auto, _) if input.context.design.map().basis().is_portfolio() => {
+                ridge::solve_portfolio_by_gcv(quadratic, intercept, input.effective, origin)?
+            }
             (Ridge::Auto | Ridge::LeaveOneTaskOut, _) => {
                 ridge::solve_by_gcv(quadratic, intercept, standardize, input.effective, origin)?
             }
@@ -197,7 +200,7 @@ impl Method for Squared {
         let excess = quadratic.excess(theta)?;
         let errors: Vec<f64> =
             excess.iter().zip(quadratic.residual()).map(|(e, c)| e + c).collect();
-        let accumulator = input.context.settings.accumulator;
+        let accumulator = input.context.settings.accumulator_for(input.context.design);
         Ok(Assessment {
             loss: Some(quadratic.loss(theta)?),
             least: task.head.least.value(),
@@ -243,7 +246,7 @@ pub(super) struct Indicators {
     known: Option<crate::labels::Classes>,
     open: bool,
     accumulator: crate::summary::Accumulator,
-    /// Whether the automatic ridge, never below 1e-10 of the largest direction, shrinks what a portfolio finds.
+    /// Whether a ridge is always there that shrinks what the columns find.
     shrunk: bool,
     /// Whether summaries are kept as sums, and the ridge they are solved with.
     kept: Option<Held>,
@@ -280,10 +283,8 @@ impl Indicators {
             design: context.design.clone(),
             known: context.outputs.classes().cloned(),
             open,
-            accumulator: context.settings.accumulator,
-            shrunk: context.settings.accumulator == crate::summary::Accumulator::Auto
-                && context.settings.ridge == Ridge::Auto
-                && context.design.map().basis().is_portfolio(),
+            accumulator: context.settings.accumulator_for(context.design),
+            shrunk: context.settings.shrinks(context.design),
             kept: kept_sums(context),
             threads: context.settings.threads,
             current: None,

@@ -186,7 +186,7 @@ pub fn matrix_with_weights(learner: &Learner, weights: SampleWeights) -> Result<
         Some(rows) if precise => rows as f64,
         _ => tasks[t].n(),
     };
-    let accumulator = learner.settings().accumulator;
+    let accumulator = learner.accumulator();
     let roundings: Vec<Vec<f64>> =
         tasks.iter().map(|task| rounding_of(task, accumulator)).collect::<Result<_>>()?;
     for i in 0..count {
@@ -316,7 +316,7 @@ fn against(learner: &Learner, memory: &Summary, incoming: &Summary) -> Result<Ve
     let missing = MissingReason::of_summaries(learner)
         .or_else(|| MissingReason::of_weights(std::iter::once(incoming)));
     let rows = memory.n() + incoming.n();
-    compare(&[memory, incoming], learner.settings().accumulator, missing, rows)
+    compare(&[memory, incoming], learner.accumulator(), missing, rows)
 }
 
 pub(crate) fn per_task(learner: &Learner) -> Result<Vec<Cow<'_, Summary>>> {

@@ -204,7 +204,7 @@ pub fn training_scores(learner: &Learner) -> Result<TrainingScores> {
         for s in &tasks {
             let errors: Vec<f64> =
                 s.excess(theta)?.iter().zip(s.residual()).map(|(e, c)| e + c).collect();
-            let r2 = r_squared(s, theta, &errors, learner.settings().accumulator);
+            let r2 = r_squared(s, theta, &errors, learner.accumulator());
             both.0.push(errors.iter().sum::<f64>() / (s.n() * errors.len() as f64));
             both.1.push(r2.iter().sum::<f64>() / r2.len() as f64);
         }

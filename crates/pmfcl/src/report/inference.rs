@@ -143,7 +143,7 @@ impl Covariance {
         if found.missing.is_none() {
             let errors = pooled.excess(&model.theta)?;
             // Residuals that are rounding say that the noise is below it, not that it is as small as they are.
-            let rounding = pooled.rounding(&model.theta, learner.settings().accumulator);
+            let rounding = pooled.rounding(&model.theta, learner.accumulator());
             found.sigma = (0..p)
                 .map(|k| {
                     let squares = (errors[k] + pooled.residual()[k]).max(rounding[k]);

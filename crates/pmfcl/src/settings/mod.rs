@@ -11,7 +11,7 @@ pub(crate) use preference::Weighed;
 use std::fmt;
 use std::str::FromStr;
 
-use crate::basis::Basis;
+use crate::basis::{Basis, Design};
 use crate::error::{Error, Result};
 use crate::solve::Penalty;
 use crate::summary::Accumulator;
@@ -110,7 +110,26 @@ impl Default for Settings {
     }
 }
 
+/// Columns from which on the sums of a portfolio are products.
+const PRODUCTS: usize = 128;
+
 impl Settings {
+    /// Whether the automatic ridge, never below 1e-10 of the trace, shrinks what a portfolio finds: products of its
+    /// columns then keep enough digits.
+    pub(crate) fn shrinks(&self, design: &Design) -> bool {
+        self.accumulator == Accumulator::Auto
+            && self.ridge == Ridge::Auto
+            && design.map().is_portfolio_of_products()
+    }
+
+    /// How rows of a design are accumulated: what `auto` stands for.
+    pub(crate) fn accumulator_for(&self, design: &Design) -> Accumulator {
+        if self.shrinks(design) && design.width() > PRODUCTS {
+            return Accumulator::Gram;
+        }
+        self.accumulator.for_width(design.width())
+    }
+
     /// Checks what does not depend on the problem.
     pub(crate) fn check(&self) -> Result<()> {
         self.prefer.check()?;

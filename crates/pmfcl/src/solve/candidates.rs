@@ -9,12 +9,11 @@
 use faer::Mat;
 
 use super::reduced::{Correlations, Reduced};
-use super::ridge::{CAUTION, CLASS_CAUTION, NO_ERROR, ROUNDING};
+use super::ridge::{CAUTION, CLASS_CAUTION, NO_ERROR, ROUNDING, least_share};
 use super::weights;
 use crate::summary::{Summary, is_constant};
 
-/// Decades searched below and above the trace, and points per decade.
-const BELOW: i32 = 10;
+/// Decades searched above the trace, and points per decade. Below it ends where the ridge of the model does ([`least_share`]).
 const ABOVE: i32 = 3;
 const PER_DECADE: i32 = 4;
 /// Steps of the search between points, each of which leaves 0.62 of the bracket.
@@ -97,15 +96,16 @@ impl Judge {
         let scale = (kept.len() as f64).max(self.noise);
         let at = |exponent: f64| self.score(&reduced, scale * libm::exp10(exponent));
         let step = 1.0 / f64::from(PER_DECADE);
-        let points = -BELOW * PER_DECADE..=ABOVE * PER_DECADE;
+        let end = libm::log10(least_share(self.samples));
+        let points = (0..).map(|i| end + f64::from(i) * step);
         let (mut least, mut place) = (f64::INFINITY, 0.0);
-        for exponent in points.map(|i| f64::from(i) * step) {
+        for exponent in points.take_while(|exponent| *exponent <= f64::from(ABOVE)) {
             let score = at(exponent);
             if score < least {
                 (least, place) = (score, exponent);
             }
         }
-        let (mut low, mut high) = (place - step, place + step);
+        let (mut low, mut high) = ((place - step).max(end), place + step);
         for _ in 0..STEPS {
             let part = (high - low) * 0.381_966;
             let (a, b) = (low + part, high - part);
@@ -176,7 +176,11 @@ mod tests {
                     let used = CAUTION * spectrum.degrees(ridge) / samples;
                     if used < 1.0 { share / 2.0 / (1.0 - used).powi(2) } else { f64::INFINITY }
                 };
-                let points = (0..26_000).map(|i| score(10_f64.powf(f64::from(i) / 2000.0 - 9.0)));
+                // Neither the intercept nor the constant, input 3, counts in the trace.
+                let varying = keep.iter().filter(|j| ![0, 4].contains(*j)).count() as f64;
+                let end = least_share(samples) * varying;
+                let ridges = (0..26_000).map(|i| end * 10_f64.powf(f64::from(i) / 2000.0));
+                let points = ridges.map(score);
                 let expected = points.fold(f64::INFINITY, f64::min);
                 let found = judge.least_score(&keep);
                 // The grid of this test is a two-thousandth of a decade: its least is above the least by some 1e-7.

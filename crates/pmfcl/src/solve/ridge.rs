@@ -264,7 +264,7 @@ impl Spectrum {
 /// When the SVD does not converge.
 pub fn by_gcv(pooled: &Summary, intercept: bool, standardize: bool, samples: f64) -> Result<f64> {
     let d = weights(pooled, intercept, standardize);
-    if let Some(path) = Path::new(pooled, intercept, &d, samples, Unit::OwnVariance) {
+    if let Some(path) = Path::new(pooled, intercept, &d, samples, Unit::OwnVariance, 0.0) {
         return Ok(path.best);
     }
     Ok(Spectrum::new(pooled, intercept, standardize, samples)?.best())
@@ -279,7 +279,7 @@ pub fn by_gcv(pooled: &Summary, intercept: bool, standardize: bool, samples: f64
 /// When the SVD does not converge.
 pub(crate) fn of_indicators(pooled: &Summary, samples: f64) -> Result<f64> {
     let d = weights(pooled, true, true);
-    if let Some(path) = Path::new(pooled, true, &d, samples, Unit::Shared) {
+    if let Some(path) = Path::new(pooled, true, &d, samples, Unit::Shared, 0.0) {
         return Ok(path.best);
     }
     let mut spectrum = Spectrum::new(pooled, true, true, samples)?;
@@ -314,8 +314,15 @@ struct Path {
 
 impl Path {
     /// `None` for narrow designs, where nothing varies, and where the best ridge is so small that products have too few digits and the
-    /// triangle has more.
-    fn new(pooled: &Summary, intercept: bool, d: &[f64], samples: f64, unit: Unit) -> Option<Self> {
+    /// triangle has more. No ridge is looked at below the share `least` of the trace.
+    fn new(
+        pooled: &Summary,
+        intercept: bool,
+        d: &[f64],
+        samples: f64,
+        unit: Unit,
+        least: f64,
+    ) -> Option<Self> {
         if pooled.width() <= WIDE_DESIGN {
             return None;
         }
@@ -331,8 +338,10 @@ impl Path {
         };
         let never = NO_ERROR * squares.iter().zip(&shares).map(|(s, share)| s * share).sum::<f64>();
         let caution = if unit == Unit::Shared { CLASS_CAUTION } else { CAUTION };
+        let trace: f64 = (0..products.ncols()).map(|i| products[(i, i)]).sum();
         let reduced = Reduced::new(products, pulls);
-        let scale = reduced.largest().max(ROUNDING * largest_square);
+        let scale =
+            reduced.largest().max(ROUNDING * largest_square).max(beginning_at(least * trace));
         let mut path =
             Self { reduced, squares, shares, never, samples, caution, intercept, best: 0.0 };
         path.best = minimise(
@@ -433,6 +442,47 @@ pub(crate) fn fit_by_gcv(
     Ok(RidgeFit { theta, degrees: spectrum.degrees(ridge) })
 }
 
+/// No row has more leverage than this under the ridge of a portfolio, on the scale of rows as large as the mean one. With columns
+/// that are nearly combinations of others the score goes on falling below that by little, while predictions of rows far from all
+/// others leave the range of the targets.
+const LEVERAGE: f64 = 1e4;
+
+/// The least ridge of a portfolio as a share of the trace, behind which there are so many rows.
+pub(super) fn least_share(samples: f64) -> f64 {
+    1.0 / (LEVERAGE * samples.clamp(1.0, 1e6))
+}
+
+/// The model of a portfolio at the `λ` that minimises generalised cross-validation.
+///
+/// # Errors
+/// As [`solve_by_gcv`].
+pub(crate) fn solve_portfolio_by_gcv(
+    pooled: &Summary,
+    intercept: bool,
+    samples: f64,
+    origin: Option<&[f64]>,
+) -> Result<Solution> {
+    if pooled.n() <= 0.0 {
+        return Err(Error::NotLearned);
+    }
+    let d = weights(pooled, intercept, true);
+    let least = least_share(samples);
+    if origin.is_none()
+        && let Some(path) = Path::new(pooled, intercept, &d, samples, Unit::OwnVariance, least)
+    {
+        return super::solve(pooled, intercept, Penalty::new(path.best, true)?, None);
+    }
+    let mut spectrum = Spectrum::scaled_by(pooled, intercept, &d, samples, origin)?;
+    let trace: f64 = spectrum.values.iter().sum();
+    spectrum.scale = spectrum.scale.max(beginning_at(least * trace));
+    spectrum.solve(pooled, Penalty::new(spectrum.best(), true)?, origin)
+}
+
+/// The scale from which a search goes down as far as this ridge.
+fn beginning_at(ridge: f64) -> f64 {
+    ridge * libm::exp10(f64::from(BELOW))
+}
+
 /// The model at the `λ` that minimises generalised cross-validation.
 ///
 /// # Errors
@@ -449,7 +499,7 @@ pub(crate) fn solve_by_gcv(
     }
     let d = weights(pooled, intercept, standardize);
     if origin.is_none()
-        && let Some(path) = Path::new(pooled, intercept, &d, samples, Unit::OwnVariance)
+        && let Some(path) = Path::new(pooled, intercept, &d, samples, Unit::OwnVariance, 0.0)
     {
         return super::solve(pooled, intercept, Penalty::new(path.best, standardize)?, None);
     }

@@ -41,7 +41,7 @@ const SHARED_SUMS: usize = 384;
 /// | `mixed` | single | see `Learner::rounding_bound` | very wide random features |
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Accumulator {
-    /// `qr` up to 512 design columns, `gram` beyond. The default.
+    /// `qr` up to 512 design columns, `gram` beyond; for the basis `auto` up to 128 where its ridge makes that safe. The default.
     #[default]
     Auto,
     /// Orthogonal factors: loses as many digits as the condition number has.

@@ -6,7 +6,8 @@ use pmfcl::basis::Map;
 use pmfcl::federated::{Rules, Server, Update};
 use pmfcl::problem::Agreement;
 use pmfcl::{
-    Accumulator, Basis, Design, Labels, Learner, MemoryKind, Problem, Rows, Settings, TaskRows,
+    Accumulator, Basis, Design, Labels, Learner, MemoryKind, Problem, Ridge, Rows, Settings,
+    TaskRows,
 };
 use pmfcl_oracle::Draw;
 
@@ -24,6 +25,15 @@ fn curved(n: usize, seed: u64) -> Table {
     let mut table = Table::noise(n, D, 1, &mut draw);
     for (row, y) in table.x.chunks_exact_mut(D).zip(&mut table.y) {
         row[3] = if seed.is_multiple_of(2) { 7.0 } else { row[0] };
+        *y = (2.0 * row[0]).sin() + row[1] * row[2] + 0.1 * *y;
+    }
+    table
+}
+
+/// The same curve of the first of several inputs.
+fn several(n: usize, seed: u64, d: usize) -> Table {
+    let mut table = Table::noise(n, d, 1, &mut Draw::new(seed));
+    for (row, y) in table.x.chunks_exact(d).zip(&mut table.y) {
         *y = (2.0 * row[0]).sin() + row[1] * row[2] + 0.1 * *y;
     }
     table
@@ -109,6 +119,89 @@ fn choice_and_predictions_do_not_depend_on_split_order_memory_or_accumulator() {
                 assert!(found <= SAME, "{way}: {found:e} sd");
             }
         }
+    }
+}
+
+#[test]
+fn sums_of_products_do_for_some_hundred_columns_of_enough_inputs() {
+    let table = several(900, 15, 8);
+    let plain = settings("auto:150");
+    let whole = learned(&plain, &table, &[(0..900).collect()]);
+    assert_eq!(whole.accumulator(), Accumulator::Gram);
+    assert_eq!(learned(&settings("auto:60"), &table, &[]).accumulator(), Accumulator::Qr);
+    let expected = whole.predict(table.rows()).unwrap();
+    let factors = Settings { accumulator: Accumulator::Qr, ..plain.clone() };
+    for (settings, count) in [(&plain, 7), (&factors, 1), (&factors, 7)] {
+        let other = learned(settings, &table, &cuts(900, count, 4));
+        assert_eq!(chosen(&other), chosen(&whole));
+        let found = gap(&other.predict(table.rows()).unwrap(), &expected) / deviation(&table.y);
+        assert!(found <= SAME, "{count} tasks: {found:e} sd");
+    }
+    // 500 columns are more than 8 inputs tell apart, and 150 more than 4 do, of which one is a copy or a constant.
+    assert_eq!(learned(&settings("auto:500"), &table, &[]).accumulator(), Accumulator::Qr);
+    for seed in [15, 16] {
+        let few = curved(900, seed);
+        let whole = learned(&plain, &few, &[(0..900).collect()]);
+        assert_eq!(whole.accumulator(), Accumulator::Qr);
+        let parts = learned(&plain, &few, &cuts(900, 7, 4));
+        let expected = whole.predict(few.rows()).unwrap();
+        let found = gap(&parts.predict(few.rows()).unwrap(), &expected) / deviation(&few.y);
+        assert!(found <= SAME, "{found:e} sd");
+    }
+    // Who names a ridge may name one that is too small for products.
+    let ridge = Settings { ridge: Ridge::Fixed(0.0), ..plain };
+    assert_eq!(learned(&ridge, &table, &[]).accumulator(), Accumulator::Qr);
+}
+
+#[test]
+fn the_default_width_is_fixed_by_the_number_of_first_rows_and_kept() {
+    let rows = Draw::new(9).normals(12_000 * D);
+    for (first, width) in [(1, 1200), (3_000, 1200), (5_000, 800), (10_000, 400), (12_000, 336)] {
+        let map = basis("auto").fix(&rows[..first * D], D).unwrap();
+        assert_eq!(map.width(), D + width, "{first} rows");
+        assert_eq!(map.basis().to_string(), "auto");
+        assert_eq!(Map::thaw(map.basis(), D, &map.frozen()).unwrap(), map);
+    }
+    assert_eq!(basis("auto:90").fix(&rows[..400], D).unwrap().width(), D + 90);
+    // Wide tables have wide models, within bounds.
+    let wide = |d: usize| basis("auto").fix(&rows[..40 * d], d).unwrap().width() - d;
+    assert_eq!((wide(100), wide(300), wide(1000)), (1200, 1520, 2000));
+    let map = basis("auto:90").fix(&rows[..400], D).unwrap();
+    let (mut other, last) = (map.frozen(), map.frozen().len());
+    other[last - 2] = 91.0;
+    assert!(Map::thaw(map.basis(), D, &other).is_err(), "another width than the one given");
+    assert!(Map::thaw(map.basis(), D, &map.frozen()[..last - 1]).is_err());
+    for wrong in [0.0, 90.5, -3.0, 1e9] {
+        other[last - 2] = wrong;
+        assert!(Map::thaw(&basis("auto"), D, &other).is_err(), "{wrong}");
+    }
+}
+
+#[test]
+fn codes_of_categories_have_no_splines() {
+    let names = |codes: bool| {
+        let mut rows = Draw::new(2).normals(200 * D);
+        for row in rows.chunks_exact_mut(D).filter(|_| codes) {
+            row[1..].iter_mut().for_each(|x| *x = f64::from(u8::from(*x > 0.0)));
+        }
+        let map = basis("auto").fix(&rows, D).unwrap();
+        map.candidates().iter().map(|c| c.name.clone()).collect::<Vec<_>>()
+    };
+    assert!(names(false).contains(&"linear+spline".to_owned()));
+    assert!(names(true).iter().all(|name| !name.contains("spline")), "{:?}", names(true));
+}
+
+#[test]
+fn a_line_is_left_for_more_than_chance_alone() {
+    // Noise around a line: whatever scores a little better by chance does not predict.
+    for seed in 0..20 {
+        let line = Table::linear(150, &[1.0, -1.0, 0.5, 0.0], 3.0, &mut Draw::new(seed));
+        let learner = learned(&settings("auto:60"), &line, &[(0..150).collect()]);
+        let found = learner.candidates().unwrap();
+        let linear = found.iter().find(|c| c.name == "linear").unwrap();
+        let best = found.iter().map(|c| c.score).fold(f64::INFINITY, f64::min);
+        let enough = best <= linear.score * (1.0 - 1.0 / 150.0_f64.sqrt());
+        assert_eq!(linear.chosen, !enough, "{seed}: {found:?}");
     }
 }
 
