@@ -91,7 +91,7 @@ impl Creation {
     pub(crate) fn check(&self, model: &Model, path: &Path) -> Result<()> {
         let s = model.learner.settings();
         let same = |flag: &str, ours: String, asked: Option<String>| {
-            asked.map_or(Ok(()), |asked| check_same(path, flag, ours, asked))
+            asked.map_or(Ok(()), |asked| check_same(path, flag, ours, &asked))
         };
         let problem = model.learner.problem();
         // What the first task has settled need not be repeated: `huber` is the model's own `huber:1.35`.
@@ -113,7 +113,7 @@ impl Creation {
         for (name, asked) in self.problem_options() {
             let ours = problem.options().into_iter().find(|(own, _)| *own == name);
             match ours {
-                Some((_, ours)) => check_same(path, &format!("--{name}"), ours, asked)?,
+                Some((_, ours)) => check_same(path, &format!("--{name}"), ours, &asked)?,
                 None => drop(problem.with_option(name, &asked)?),
             }
         }
@@ -222,7 +222,7 @@ fn loss_spec(text: &str) -> Result<String, pmfcl::Error> {
 }
 
 /// Refuses an option that says something else than what the model was made with.
-pub(crate) fn check_same(path: &Path, flag: &str, ours: String, asked: String) -> Result<()> {
+pub(crate) fn check_same(path: &Path, flag: &str, ours: String, asked: &str) -> Result<()> {
     if ours == asked {
         return Ok(());
     }
@@ -235,6 +235,6 @@ pub(crate) fn check_same(path: &Path, flag: &str, ours: String, asked: String) -
         "{}: the model was made with {}, not {}; leave {flag} out, or {advice}",
         path.display(),
         shell_option(flag, &[ours]),
-        shell_word(&asked)
+        shell_word(asked)
     )
 }

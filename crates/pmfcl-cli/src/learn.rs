@@ -265,7 +265,7 @@ impl Learn {
         let path = &self.model;
         let Table { target, features, .. } = &self.table;
         if !target.is_empty() {
-            check_same(path, "--target", model.schema.targets.join(","), target.join(","))?;
+            check_same(path, "--target", model.schema.targets.join(","), &target.join(","))?;
         }
         if let Some(features) = features {
             let mut ours: Vec<&str> =
@@ -273,7 +273,7 @@ impl Learn {
             let mut asked: Vec<&str> = features.iter().map(String::as_str).collect();
             ours.sort_unstable();
             asked.sort_unstable();
-            check_same(path, "--features", ours.join(","), asked.join(","))?;
+            check_same(path, "--features", ours.join(","), &asked.join(","))?;
         }
         self.creation.check(model, path)
     }

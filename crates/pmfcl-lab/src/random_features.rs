@@ -264,7 +264,8 @@ fn learn(
 
 /// Rows of inputs and a target as a CSV file.
 fn csv(x: &[f64], y: &[f64]) -> String {
-    let mut text: String = (0..INPUTS).map(|j| format!("x{j},")).collect();
+    let mut text = String::new();
+    (0..INPUTS).for_each(|j| text.push_str(&format!("x{j},")));
     text.push_str("y\n");
     for (x, y) in x.chunks_exact(INPUTS).zip(y) {
         x.iter().for_each(|v| text.push_str(&format!("{v},")));

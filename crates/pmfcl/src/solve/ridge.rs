@@ -427,7 +427,7 @@ pub(crate) fn fit_by_gcv(
 ) -> Result<RidgeFit> {
     let d = weights(pooled, intercept, true);
     let unit = if classes { Unit::Shared } else { Unit::OwnVariance };
-    if let Some(path) = Path::new(pooled, intercept, &d, samples, unit) {
+    if let Some(path) = Path::new(pooled, intercept, &d, samples, unit, 0.0) {
         let penalty = Penalty::new(path.best, true)?;
         let theta = super::solve(pooled, intercept, penalty, None)?.theta;
         return Ok(RidgeFit { theta, degrees: path.degrees(path.best) });
@@ -722,7 +722,7 @@ mod tests {
         let samples = n as f64;
         let d = weights(&pooled, true, true);
         for unit in [Unit::OwnVariance, Unit::Shared] {
-            let path = Path::new(&pooled, true, &d, samples, unit).expect("wide");
+            let path = Path::new(&pooled, true, &d, samples, unit, 0.0).expect("wide");
             let mut spectrum = Spectrum::new(&pooled, true, true, samples).unwrap();
             if unit == Unit::Shared {
                 spectrum.join_targets(&pooled);
