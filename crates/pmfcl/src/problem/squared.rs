@@ -18,7 +18,8 @@ use crate::loss::Link;
 use crate::rows::{Rows, Targets, TaskRows};
 use crate::settings::{MemoryKind, Ridge, Settings, StoredPrecision};
 use crate::solve::{Penalty, Solution, residual_in_rounding, ridge, solve};
-use crate::summary::{Held, Summarizer, Summary, pool};
+use crate::summary::{Accumulator, Held, Summarizer, Summary, WIDE_DESIGN, pool};
+use crate::theta::Theta;
 
 /// Half the squared error of values, or of 0/1 class indicators.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -215,15 +216,46 @@ impl Method for Squared {
         let (intercept, origin) =
             (input.context.settings.intercept, input.context.design.map().origin());
         let (pooled, theta) = (&input.pool.quadratic, &solution.theta);
-        Ok(residual_in_rounding(pooled, intercept, &solution.penalty, origin, theta)? <= 1.0)
+        if residual_in_rounding(pooled, intercept, &solution.penalty, origin, theta)? <= 1.0 {
+            return Ok(true);
+        }
+        // A wide pool is solved as sums and stored as a triangle, which leaves out columns that depend on others: the two differ by more
+        // than the rounding of a triangle, and predict the same.
+        let accumulator = input.context.settings.accumulator_for(input.context.design);
+        if accumulator == Accumulator::Qr || pooled.width() <= WIDE_DESIGN {
+            return Ok(false);
+        }
+        let again = solve(pooled, intercept, solution.penalty.clone(), origin)?;
+        predict_the_same(pooled, theta, &again.theta)
     }
+}
+
+/// Predictions of two models of one pool that differ by this many standard deviations of a target are the same.
+const SAME: f64 = 1e-6;
+
+fn predict_the_same(pooled: &Summary, a: &Theta, b: &Theta) -> Result<bool> {
+    let mut apart = Theta::zeros(a.width(), a.targets());
+    for k in 0..a.targets() {
+        let pairs = a.column(k).iter().zip(b.column(k));
+        apart.column_mut(k).iter_mut().zip(pairs).for_each(|(d, (a, b))| *d = a - b);
+    }
+    let spread = pooled.total_squares();
+    // Without targets the excess is that of the difference alone.
+    let none = pooled.retarget(
+        pooled.targets(),
+        pooled.n(),
+        &vec![0.0; pooled.rank() * pooled.targets()],
+        0.0,
+    );
+    let squares = none.excess(&apart)?;
+    Ok(squares.iter().zip(&spread).all(|(d, s)| *d <= SAME * SAME * s))
 }
 
 /// The forgetting bound of a task whose quadratic is a bound: its value less the least loss.
 pub(super) fn bound_of(
     task: &TaskSummary,
     quadratic: &Summary,
-    theta: &crate::theta::Theta,
+    theta: &Theta,
 ) -> Result<Option<f64>> {
     let Some(least) = task.head.least.value() else { return Ok(None) };
     Ok(Some((quadratic.loss(theta)? - least).max(0.0)))
@@ -245,7 +277,7 @@ pub(super) struct Indicators {
     design: Design,
     known: Option<crate::labels::Classes>,
     open: bool,
-    accumulator: crate::summary::Accumulator,
+    accumulator: Accumulator,
     /// Whether a ridge is always there that shrinks what the columns find.
     shrunk: bool,
     /// Whether summaries are kept as sums, and the ridge they are solved with.
