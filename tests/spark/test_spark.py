@@ -84,12 +84,11 @@ def test_classes_and_probabilities(session, table, tmp_path):
 
 def test_a_worker_has_as_many_threads_as_processors(session):
     def threads(batches):
+        import pyarrow as pa
         from pmfcl.distributed import _threads
 
         for batch in batches:
             yield pa.RecordBatch.from_pydict({"threads": [_threads()] * batch.num_rows})
-
-    import pyarrow as pa
 
     found = session.range(4, numPartitions=2).mapInArrow(threads, "threads long").collect()
     assert {row["threads"] for row in found} == {1}
