@@ -340,7 +340,9 @@ class Memory(threading.Thread):
                 facts = dict(line.split(":", 1) for line in status.splitlines() if ":" in line)
                 parent[place.name] = facts["PPid"].strip()
                 own[place.name] = int(facts.get("VmRSS", "0 kB").split()[0]) / 1e3
-            executors = dict.fromkeys((pid for pid, name in names.items() if "CoarseGrainedExecutorBackend" in name), 0.0)
+            executors = dict.fromkeys(
+                (pid for pid, name in names.items() if "CoarseGrainedExecutorBackend" in name), 0.0
+            )
             for pid, size in own.items():
                 above = pid
                 while above in parent and above not in executors:

@@ -315,7 +315,7 @@ def _places(values: "pa.Array", names: dict[str, int]) -> NDArray[np.intp]:
     """Where the name of each value is among `names`, which new ones join; a missing value has any place."""
     encoded = values.dictionary_encode()
     own = [names.setdefault(name_of(value), len(names)) for value in encoded.dictionary.to_pylist()]
-    codes = encoded.indices.fill_null(0).to_numpy(zero_copy_only=False)
+    codes: NDArray[np.int32] = encoded.indices.fill_null(0).to_numpy(zero_copy_only=False)
     return np.array(own or [0], dtype=np.intp)[codes]
 
 

@@ -14,6 +14,7 @@ from pmfcl.distributed import (
     Recipe,
     Request,
     Work,
+    _threads,
     answer,
     check_with,
     collected,
@@ -130,6 +131,12 @@ def test_classes_and_tasks_meet_by_name_whatever_batch_and_type_they_come_in(rng
     assert [task["samples"] for task in model.tasks_] == [36.0, 36.0, 36.0]
     assert model.classes_.tolist() == expected.classes_.tolist()
     np.testing.assert_allclose(model.predict_proba(rows.select(["x"])), expected.predict_proba(x[:, None]), **NEAR)
+
+
+@pytest.mark.parametrize(("given", "threads"), [("2", 2), ("", None), ("0", None), ("many", None)])
+def test_a_worker_takes_the_processors_its_engine_gave_it(monkeypatch, given, threads):
+    monkeypatch.setenv("OMP_NUM_THREADS", given)
+    assert _threads() == threads
 
 
 def test_a_category_that_appears_later_extends_the_model(table):

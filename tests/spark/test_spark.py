@@ -82,6 +82,18 @@ def test_classes_and_probabilities(session, table, tmp_path):
     assert 0 < scores["log_loss"] < np.log(3)
 
 
+def test_a_worker_has_as_many_threads_as_processors(session):
+    def threads(batches):
+        import pyarrow as pa
+        from pmfcl.distributed import _threads
+
+        for batch in batches:
+            yield pa.RecordBatch.from_pydict({"threads": [_threads()] * batch.num_rows})
+
+    found = session.range(4, numPartitions=2).mapInArrow(threads, "threads long").collect()
+    assert {row["threads"] for row in found} == {1}
+
+
 def test_ten_thousand_tasks_in_one_pass(session):
     df = session.range(0, 200_000, numPartitions=4).selectExpr(
         "id % 10000 AS task",
