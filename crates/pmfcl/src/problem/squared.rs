@@ -162,11 +162,9 @@ impl Method for Squared {
                     origin,
                 )?
             }
-            (Ridge::Auto, _) if input.context.design.map().basis().is_portfolio() => {
-                ridge::solve_portfolio_by_gcv(quadratic, intercept, input.effective, origin)?
-            }
             (Ridge::Auto | Ridge::LeaveOneTaskOut, _) => {
-                ridge::solve_by_gcv(quadratic, intercept, standardize, input.effective, origin)?
+                let map = input.context.design.map();
+                ridge::solve_by_gcv(quadratic, intercept, standardize, input.effective, map)?
             }
         };
         let present = quadratic.target_sums().iter().map(|sum| *sum > 0.0).collect();

@@ -21,6 +21,7 @@
 use faer::Mat;
 
 use super::reduced::{Correlations, Reduced};
+use crate::basis::Map;
 use crate::error::{Error, Result};
 use crate::solve::{Outcome, Penalty, Rank, Solution, weights};
 use crate::summary::{Summary, WIDE_DESIGN, is_constant};
@@ -442,40 +443,14 @@ pub(crate) fn fit_by_gcv(
     Ok(RidgeFit { theta, degrees: spectrum.degrees(ridge) })
 }
 
-/// No row has more leverage than this under the ridge of a portfolio, on the scale of rows as large as the mean one. With columns
+/// No row has more leverage than this under the ridge of a basis behind a frozen map, on the scale of rows as large as the mean one. With columns
 /// that are nearly combinations of others the score goes on falling below that by little, while predictions of rows far from all
 /// others leave the range of the targets.
 const LEVERAGE: f64 = 1e4;
 
-/// The least ridge of a portfolio as a share of the trace, behind which there are so many rows.
+/// The least ridge of such a basis as a share of the trace, behind which there are so many rows.
 pub(super) fn least_share(samples: f64) -> f64 {
     1.0 / (LEVERAGE * samples.clamp(1.0, 1e6))
-}
-
-/// The model of a portfolio at the `λ` that minimises generalised cross-validation.
-///
-/// # Errors
-/// As [`solve_by_gcv`].
-pub(crate) fn solve_portfolio_by_gcv(
-    pooled: &Summary,
-    intercept: bool,
-    samples: f64,
-    origin: Option<&[f64]>,
-) -> Result<Solution> {
-    if pooled.n() <= 0.0 {
-        return Err(Error::NotLearned);
-    }
-    let d = weights(pooled, intercept, true);
-    let least = least_share(samples);
-    if origin.is_none()
-        && let Some(path) = Path::new(pooled, intercept, &d, samples, Unit::OwnVariance, least)
-    {
-        return super::solve(pooled, intercept, Penalty::new(path.best, true)?, None);
-    }
-    let mut spectrum = Spectrum::scaled_by(pooled, intercept, &d, samples, origin)?;
-    let trace: f64 = spectrum.values.iter().sum();
-    spectrum.scale = spectrum.scale.max(beginning_at(least * trace));
-    spectrum.solve(pooled, Penalty::new(spectrum.best(), true)?, origin)
 }
 
 /// The scale from which a search goes down as far as this ridge.
@@ -483,7 +458,7 @@ fn beginning_at(ridge: f64) -> f64 {
     ridge * libm::exp10(f64::from(BELOW))
 }
 
-/// The model at the `λ` that minimises generalised cross-validation.
+/// The model at the `λ` that minimises generalised cross-validation, which has a lower bound where the map is a frozen one.
 ///
 /// # Errors
 /// When the summary is empty, the SVD does not converge, or numbers leave the range of double precision.
@@ -492,18 +467,22 @@ pub(crate) fn solve_by_gcv(
     intercept: bool,
     standardize: bool,
     samples: f64,
-    origin: Option<&[f64]>,
+    map: &Map,
 ) -> Result<Solution> {
     if pooled.n() <= 0.0 {
         return Err(Error::NotLearned);
     }
+    let origin = map.origin();
+    let least = if map.frame().is_some() { least_share(samples) } else { 0.0 };
     let d = weights(pooled, intercept, standardize);
     if origin.is_none()
-        && let Some(path) = Path::new(pooled, intercept, &d, samples, Unit::OwnVariance, 0.0)
+        && let Some(path) = Path::new(pooled, intercept, &d, samples, Unit::OwnVariance, least)
     {
         return super::solve(pooled, intercept, Penalty::new(path.best, standardize)?, None);
     }
-    let spectrum = Spectrum::scaled_by(pooled, intercept, &d, samples, origin)?;
+    let mut spectrum = Spectrum::scaled_by(pooled, intercept, &d, samples, origin)?;
+    let trace: f64 = spectrum.values.iter().sum();
+    spectrum.scale = spectrum.scale.max(beginning_at(least * trace));
     spectrum.solve(pooled, Penalty::new(spectrum.best(), standardize)?, origin)
 }
 
