@@ -134,6 +134,7 @@ impl fmt::Display for Penalty {
 
 /// The rank of a pooled design. Where the pool is kept as sums of products, it takes a decomposition, and is found when it is asked for.
 #[derive(Debug, Clone)]
+#[doc(hidden)] // for file; others ask `Solution::rank`
 pub struct Rank(RankOf);
 
 #[derive(Debug, Clone)]
