@@ -14,22 +14,23 @@ set -eu
 target=${1:?"usage: fuzz/run.sh TARGET [RUNS [OPTION...]]"}
 here=$(cd "$(dirname "$0")" && pwd)
 
-# The longest input of a target, and how often it is run: those that are quick the most, and forty million in all.
+# The longest input of a target, and how often it is run: those that are quick the most, and forty million in all, in about an hour
+# and a half of one processor.
 list="
-summary   1024 5000000
-update    1024 5000000
-broadcast  512 5000000
-basis      512 6000000
-options    512 6000000
-csv        512 3000000
-npy       2048 3000000
-idx       1024 3000000
-secagg     256 1500000
-agreement 2048  500000
-values     256  500000
-model      256  500000
-columnar  8192  500000
-output     256  500000
+summary   1024 12000000
+options    512 15000000
+broadcast  512 4000000
+agreement 2048 2000000
+npy       2048 2000000
+idx       1024 1500000
+columnar  8192 1000000
+update    1024 1000000
+basis      512 800000
+values     256 300000
+secagg     256 200000
+model      256 130000
+csv        512 60000
+output     256 10000
 "
 if [ "$target" = all ]; then
     percent=${2:-100}

@@ -53,5 +53,11 @@ pub fn run(bytes: &[u8]) {
         }
     }
     let pair = Pair::of(&learner, &[one.as_str()], &[other.as_str()], 3).expect("a front");
-    assert_eq!(pair.csv().lines().count(), 4);
+    // A name may hold line breaks; then it is in quotes.
+    let mut quoted = false;
+    let ends = |c: char| {
+        quoted ^= c == '"';
+        c == '\n' && !quoted
+    };
+    assert_eq!(pair.csv().matches(ends).count(), 4);
 }

@@ -89,8 +89,10 @@ fn look(bytes: &[u8], agreement: Option<Agreement>) -> bool {
         return false;
     }
     if let Ok(joint) = server.joint() {
-        let theta = &joint.solution().expect("it is solved").theta;
-        assert!(theta.is_finite(), "a model that is not finite");
+        // Numbers at the end of the range, which no agreed bound keeps away here, may have no finite solution: an error says so.
+        if let Ok(solution) = joint.solution() {
+            assert!(solution.theta.is_finite(), "a model that is not finite");
+        }
         let _ = server.report_of(&joint);
     }
     if server.agreement().class_names().len() != 3

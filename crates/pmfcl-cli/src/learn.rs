@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 use clap::{ArgGroup, Args};
@@ -13,7 +14,7 @@ use pmfcl_ingest::{
     check_doubts, describe_columns,
 };
 use pmfcl_read::DateFormat;
-use pmfcl_terminal::{Progress, Reading, detail, expand, grouped, note, task_name};
+use pmfcl_terminal::{Progress, Reading, detail, expand, grouped, note, task_name, verbosity};
 use serde_json::{Value, json};
 
 use crate::check;
@@ -200,19 +201,41 @@ impl Learn {
         let mut learned: Vec<Value> = Vec::new();
         // Where a check may refuse the last task, none is committed before it.
         let at_once = self.dry_run || !self.refuse_if.is_empty();
+        let effort = if at_once { Effort::Full } else { Effort::Cheap };
         let (mut names, mut crossed, mut checks) = (Vec::new(), Vec::new(), Vec::new());
-        while let Some(task) = fitted(&mut ingest, &model)? {
+        let mut waiting = Waiting::default();
+        while !ingest.is_empty() {
+            // The last commit holds the solution, and if there is none, the tasks before are safe; those need none.
+            if ingest.len() == 1 || waiting.is_due() {
+                waiting.commit(&mut store, &self.model, &mut model, &mut learned)?;
+            }
+            let next = fitted(&mut ingest, &model).and_then(|task| match task {
+                Some(task) => Ok(Some((task.check(&model, effort)?, task))),
+                None => Ok(None),
+            });
+            let Some((check, task)) = (match next {
+                Ok(next) => next,
+                Err(error) => {
+                    waiting.commit(&mut store, &self.model, &mut model, &mut learned)?;
+                    return Err(error);
+                }
+            }) else {
+                break;
+            };
             let name = task.name().to_owned();
-            let effort = if at_once { Effort::Full } else { Effort::Cheap };
             let mut told = Vec::new();
-            if let Some(check) = task.check(&model, effort)? {
+            if let Some(check) = check {
                 told = check::lines(&name, &check, 2);
                 crossed.extend(check::refusals(&self.refuse_if, &name, &check));
-                checks.push(check::document(&model, &name, &check));
+                if verbosity().json {
+                    checks.push(check::document(&model, &name, &check));
+                }
             }
-            task.insert(&mut model)?;
+            if let Err(error) = task.insert(&mut model) {
+                waiting.commit(&mut store, &self.model, &mut model, &mut learned)?;
+                return Err(error.into());
+            }
             if ingest.is_empty() {
-                // The last commit holds the solution; those before it need none.
                 if let Some(store) = &mut store
                     && model.learner.tables_need_summaries()
                 {
@@ -224,12 +247,11 @@ impl Learn {
             if at_once {
                 told.iter().for_each(|line| note(line));
                 names.push(name);
-                continue;
+            } else {
+                waiting.add(name, told);
             }
-            commit(&mut store, &self.model, &mut model)?;
-            told.iter().for_each(|line| note(line));
-            learned.push(report_task(&model, &name, "learned")?);
         }
+        waiting.commit(&mut store, &self.model, &mut model, &mut learned)?;
         check::refused(&crossed)?;
         if !names.is_empty() && !self.dry_run {
             commit(&mut store, &self.model, &mut model)?;
@@ -342,6 +364,47 @@ impl Table {
             stated.select(&mut selection);
         }
         selection
+    }
+}
+
+/// Tasks that are in the model and not yet in its file. Many small ones are committed together: a commit waits for the disk.
+#[derive(Debug, Default)]
+struct Waiting {
+    /// Names, and what the check of each says.
+    tasks: Vec<(String, Vec<String>)>,
+    since: Option<Instant>,
+}
+
+impl Waiting {
+    /// The longest that a task waits for others.
+    const LONGEST: Duration = Duration::from_millis(200);
+
+    fn add(&mut self, name: String, told: Vec<String>) {
+        self.tasks.push((name, told));
+        self.since.get_or_insert_with(Instant::now);
+    }
+
+    fn is_due(&self) -> bool {
+        self.since.is_some_and(|since| since.elapsed() >= Self::LONGEST)
+    }
+
+    /// Commits the tasks, and says of each that it is safe.
+    fn commit(
+        &mut self,
+        store: &mut Option<Store>,
+        path: &Path,
+        model: &mut Model,
+        learned: &mut Vec<Value>,
+    ) -> Result<()> {
+        if self.tasks.is_empty() {
+            return Ok(());
+        }
+        commit(store, path, model)?;
+        for (name, told) in std::mem::take(self).tasks {
+            told.iter().for_each(|line| note(line));
+            learned.push(report_task(model, &name, "learned")?);
+        }
+        Ok(())
     }
 }
 

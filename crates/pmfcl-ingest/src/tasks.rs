@@ -310,6 +310,11 @@ impl Ingest {
         Ok(())
     }
 
+    /// How many tasks have not been fitted yet.
+    pub fn len(&self) -> usize {
+        self.tasks.len()
+    }
+
     /// Whether every task has been fitted.
     pub fn is_empty(&self) -> bool {
         self.tasks.is_empty()

@@ -748,6 +748,31 @@ impl Learner {
         self.generation += 1;
     }
 
+    /// The same memory as if it had been one task: what another task would change then costs the same however many there are.
+    /// Where single tasks decide about the model, a copy.
+    ///
+    /// # Errors
+    /// As [`Learner::pool`].
+    pub(crate) fn as_one_task(&self) -> Result<Self> {
+        let apart = self.settings.ridge == Ridge::LeaveOneTaskOut
+            || matches!(self.settings.prefer, Preference::Chosen(_));
+        let Some(first) = self.records.first().filter(|_| !apart) else { return Ok(self.clone()) };
+        let pool = self.shared_pool()?.clone();
+        let mut record = first.clone();
+        record.head.samples = pool.samples;
+        record.head.calibration = None;
+        Ok(Self {
+            design: self.design.clone(),
+            outputs: self.outputs.clone(),
+            index: HashMap::from([(record.name.clone(), 0)]),
+            records: vec![record],
+            memory: Memory::Folded { base: pool.clone(), waiting: Vec::new() },
+            generation: self.generation,
+            pooled: Lazy::made(pool),
+            ..Self::empty(self.problem.clone(), self.settings.clone())
+        })
+    }
+
     /// Gives the memory a pool that was made elsewhere from the same tasks.
     pub(crate) fn adopt_pool(&mut self, pool: Arc<Pool>) {
         self.keep_tables();

@@ -284,33 +284,42 @@ pub fn influence(learner: &Learner) -> Result<Vec<Vec<f64>>> {
 /// When shapes differ, or compact memory was folded with weights other than samples.
 #[doc(hidden)] // for tests
 pub fn drift(learner: &Learner, incoming: &Summary) -> Result<Vec<ChowTest>> {
-    let memory = match learner.summaries() {
-        Some(tasks) if tasks.is_empty() => return Err(Error::NotLearned),
-        Some(tasks) => {
-            let first = &tasks[0];
-            pool(first.width(), first.targets(), tasks.iter().map(|s| (&**s, 1.0)))?
-        }
-        None => {
-            // Folded rows still test as they should where every sample counts the same.
-            let samples = learner.samples();
-            let even = |t: &TaskReport| (t.weight * samples - t.samples).abs() <= 1e-9 * t.samples;
-            let by_samples = learner.settings().prefer == Preference::Samples
-                && learner.records().iter().all(|record| (record.weight - 1.0).abs() <= 1e-12);
-            if by_samples || learner.tasks()?.iter().all(even) {
-                let pooled = &learner.pool()?.quadratic;
-                return against(learner, &pooled.scale(samples / pooled.n())?, incoming);
-            }
-            return Err(Error::Unsupported {
-                operation: "the drift test",
-                reason: "compact memory was folded with weights other than samples; use the ledger"
-                    .to_owned(),
-            });
-        }
-    };
-    against(learner, &memory, incoming)
+    if learner.records().is_empty() {
+        return Err(Error::NotLearned);
+    }
+    if is_even(learner)? {
+        return against(learner, &by_samples(learner)?, incoming);
+    }
+    let tasks = learner.summaries().ok_or_else(|| Error::Unsupported {
+        operation: "the drift test",
+        reason: "compact memory was folded with weights other than samples; use the ledger"
+            .to_owned(),
+    })?;
+    let (m, p) = (tasks[0].width(), tasks[0].targets());
+    against(learner, &pool(m, p, tasks.iter().map(|s| (&**s, 1.0)))?, incoming)
 }
 
-fn against(learner: &Learner, memory: &Summary, incoming: &Summary) -> Result<Vec<ChowTest>> {
+/// Whether every sample counts the same, so that the pool is the sum of all rows.
+pub(crate) fn is_even(learner: &Learner) -> Result<bool> {
+    let samples = learner.samples();
+    let even = |t: &TaskReport| (t.weight * samples - t.samples).abs() <= 1e-9 * t.samples;
+    let by_samples = learner.settings().prefer == Preference::Samples
+        && learner.records().iter().all(|record| (record.weight - 1.0).abs() <= 1e-12);
+    Ok(by_samples || learner.tasks()?.iter().all(even))
+}
+
+/// The pool of a learner in which every sample counts the same, on the scale of its samples.
+pub(crate) fn by_samples(learner: &Learner) -> Result<Summary> {
+    let pooled = &learner.pool()?.quadratic;
+    pooled.scale(learner.samples() / pooled.n())
+}
+
+/// Chow's test of rows against a memory; the weights on record are those of `learner`.
+pub(crate) fn against(
+    learner: &Learner,
+    memory: &Summary,
+    incoming: &Summary,
+) -> Result<Vec<ChowTest>> {
     incoming.check_sizes("the incoming task", memory.width(), memory.targets())?;
     // Of the counts on record: a folded pool is scaled back to its samples, with rounding.
     let missing = MissingReason::of_summaries(learner)

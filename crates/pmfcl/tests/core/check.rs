@@ -193,6 +193,58 @@ fn the_costs_of_drift_are_those_of_the_joint_model() {
     assert!(drift.p_value.unwrap() < 1e-3);
 }
 
+/// The check of a memory of many tasks is that of one task of all their rows, for tasks of one row too.
+#[test]
+fn how_memory_was_divided_does_not_matter() {
+    let mut draw = Draw::new(11);
+    let (old, new) = (table(240, &mut draw), table(50, &mut draw));
+    let expected = check(&learned(&old), &new);
+    let drift = expected.drift.unwrap();
+    for (tasks, memory) in [
+        (2, MemoryKind::Ledger),
+        (40, MemoryKind::Ledger),
+        (240, MemoryKind::Ledger),
+        (40, MemoryKind::Compact),
+    ] {
+        let mut learner = crate::support::learner(Settings { memory, ..Settings::default() });
+        let size = 240 / tasks;
+        for t in 0..tasks {
+            learn(&mut learner, &t.to_string(), &old.part(t * size, (t + 1) * size));
+        }
+        let found = check(&learner, &new);
+        let other = found.drift.unwrap();
+        let gap = |a: f64, b: f64| (a - b).abs() / a.abs().max(1e-3);
+        assert!(gap(drift.p_value.unwrap(), other.p_value.unwrap()) < 1e-7, "{tasks}");
+        assert!(gap(drift.cautious_p.unwrap(), other.cautious_p.unwrap()) < 1e-7, "{tasks}");
+        assert!(gap(drift.cost_to_memory, other.cost_to_memory) < 1e-7, "{tasks}");
+        assert!(gap(drift.cost_to_rows, other.cost_to_rows) < 1e-7, "{tasks}");
+        assert_eq!(expected.inputs.len(), found.inputs.len());
+    }
+    // Of other preferences the costs are those of the model that would be made.
+    let decay = Settings { prefer: "decay:0.8".parse().unwrap(), ..Settings::default() };
+    let mut learner = crate::support::learner(decay);
+    (0..4).for_each(|t| learn(&mut learner, &t.to_string(), &old.part(60 * t, 60 * (t + 1))));
+    let before = learner.pool().unwrap().quadratic.clone();
+    let least = before.loss(&learner.solution().unwrap().theta).unwrap();
+    let found = check(&learner, &new).drift.unwrap();
+    learn(&mut learner, "new", &new);
+    let cost = before.loss(&learner.solution().unwrap().theta).unwrap() / least - 1.0;
+    assert!((found.cost_to_memory - cost).abs() < 1e-9 * cost.max(1e-3), "{cost}");
+    assert!(found.p_value.is_some());
+}
+
+/// Where a hundred rows are a task, one per cent of them is one row.
+#[test]
+fn one_row_far_off_among_few_is_a_warning() {
+    let mut draw = Draw::new(12);
+    let (old, new) = (table(100, &mut draw), table(100, &mut draw));
+    let learner = learned(&old);
+    assert_eq!(warned(&learner, &new), BTreeSet::new());
+    let mut spoilt = new.clone();
+    spoilt.y[17] += 12.0;
+    assert!(warned(&learner, &spoilt).contains("outliers"));
+}
+
 #[test]
 fn rows_leave_a_task_as_if_they_had_never_been_in_it() {
     let mut draw = Draw::new(8);

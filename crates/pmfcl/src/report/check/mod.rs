@@ -25,7 +25,7 @@ use crate::basis::{Design, Fill};
 use crate::error::Result;
 use crate::learner::Learner;
 use crate::problem::{Draft, widened};
-use crate::report::conflict::{drift, smallest_p};
+use crate::report::conflict::{against, by_samples, drift, is_even, smallest_p};
 use crate::report::distributions::fisher_survival;
 use crate::settings::{Preference, Settings, setting_names};
 use crate::summary::Summary;
@@ -37,7 +37,7 @@ const LARGE_SHIFT: f64 = 0.5;
 /// The share of outlying rows that is a warning.
 const MANY_OUTLYING: f64 = 0.005;
 /// Fewer outlying rows are no warning by their share.
-const SEVERAL: u64 = 3;
+const SEVERAL: u64 = 1;
 /// A row this many standard deviations off is a warning by itself.
 const IMPOSSIBLE: f64 = 100.0;
 /// The share of rows with a new category, and of rows left out, that is a warning.
@@ -424,21 +424,22 @@ fn drift_of(learner: &Learner, task: &NewTask<'_>) -> Option<Drift> {
     if !problem.description().exact || problem.predicts_classes() {
         return None;
     }
-    // Inputs that the rows bring have been zero so far.
-    let known = learner.design()?.inputs();
-    let mut wider = learner.clone();
-    wider.extend_inputs(task.design.inputs().saturating_sub(known)).ok()?;
-    wider.set_fills(task.design.fills().to_vec()).ok()?;
+    let mut after = learner.as_one_task().ok()?;
+    let wider = widened_for(&after, task)?;
     // Gaps are filled as in memory.
     let summary = &*wider.filled(Cow::Borrowed(&task.draft.summary.quadratic)).ok()?;
-    let tests = drift(&wider, summary).unwrap_or_default();
+    let tests = if is_even(learner).ok()? {
+        by_samples(&wider).and_then(|memory| against(learner, &memory, summary))
+    } else {
+        drift(&widened_for(learner, task)?, summary)
+    };
+    let tests = tests.unwrap_or_default();
     let p_value = smallest_p(&tests).ok();
     let halved =
         tests.iter().filter_map(|t| Some(fisher_survival(t.f? / 2.0, t.degrees.0, t.degrees.1)));
     let cautious_p = halved.reduce(f64::min).map(|p| (p * tests.len() as f64).min(1.0));
     let pool = &learner.pool().ok()?.quadratic;
     let before = pool.loss(&learner.solution().ok()?.theta).ok()?;
-    let mut after = learner.clone();
     let name = "\u{0}the rows that are checked";
     after.insert(name, task.design, task.draft.clone(), 1.0).ok()?;
     let theta = &after.solution().ok()?.theta;
@@ -472,10 +473,7 @@ fn relation_of(learner: &Learner, task: &NewTask<'_>) -> Option<Relation> {
     if summary.classes.iter().any(|name| classes.place(name).is_none()) {
         return None;
     }
-    let known = learner.design()?.inputs();
-    let mut wider = learner.clone();
-    wider.extend_inputs(task.design.inputs().saturating_sub(known)).ok()?;
-    wider.set_fills(task.design.fills().to_vec()).ok()?;
+    let wider = widened_for(&learner.as_one_task().ok()?, task)?;
     let rows = summary.clone().aligned(classes).ok()?;
     let rows = wider.filled(Cow::Owned(rows.quadratic)).ok()?;
     let pool = wider.pool().ok()?;
@@ -484,6 +482,15 @@ fn relation_of(learner: &Learner, task: &NewTask<'_>) -> Option<Relation> {
     let rows = widened(&rows, rows.width(), targets).ok()?;
     let memory = scaled_to(&memory, pool.effective()?)?;
     Relation::of_classes(&memory, &rows, task.design.intercept()).ok()?
+}
+
+/// A memory with the inputs that a task brings, which have been zero so far, and with its gaps.
+fn widened_for(learner: &Learner, task: &NewTask<'_>) -> Option<Learner> {
+    let known = learner.design()?.inputs();
+    let mut wider = learner.clone();
+    wider.extend_inputs(task.design.inputs().saturating_sub(known)).ok()?;
+    wider.set_fills(task.design.fills().to_vec()).ok()?;
+    Some(wider)
 }
 
 /// The pool, which is on the scale of the preference, as a summary of so many rows.
