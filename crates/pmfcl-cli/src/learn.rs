@@ -373,11 +373,13 @@ struct Waiting {
     /// Names, and what the check of each says.
     tasks: Vec<(String, Vec<String>)>,
     since: Option<Instant>,
+    /// How long the last commit took.
+    last: Duration,
 }
 
 impl Waiting {
-    /// The longest that a task waits for others.
-    const LONGEST: Duration = Duration::from_millis(200);
+    /// How many times as long as the last commit took a task waits for others, and the longest it does.
+    const PATIENCE: (u32, Duration) = (4, Duration::from_millis(200));
 
     fn add(&mut self, name: String, told: Vec<String>) {
         self.tasks.push((name, told));
@@ -385,7 +387,8 @@ impl Waiting {
     }
 
     fn is_due(&self) -> bool {
-        self.since.is_some_and(|since| since.elapsed() >= Self::LONGEST)
+        let (times, longest) = Self::PATIENCE;
+        self.since.is_some_and(|since| since.elapsed() >= longest.min(times * self.last))
     }
 
     /// Commits the tasks, and says of each that it is safe.
@@ -399,8 +402,10 @@ impl Waiting {
         if self.tasks.is_empty() {
             return Ok(());
         }
+        let start = Instant::now();
         commit(store, path, model)?;
-        for (name, told) in std::mem::take(self).tasks {
+        (self.last, self.since) = (start.elapsed(), None);
+        for (name, told) in self.tasks.drain(..) {
             told.iter().for_each(|line| note(line));
             learned.push(report_task(model, &name, "learned")?);
         }
