@@ -222,7 +222,7 @@ impl Covariance {
     }
 
     /// `xᵀA⁻¹MA⁻¹x`; `None` where `x` is not in the span of the rows seen.
-    fn spread(&self, x: &[f64]) -> Option<f64> {
+    pub(crate) fn spread(&self, x: &[f64]) -> Option<f64> {
         let (a, outside) = self.root.coordinates(x);
         (outside <= OUTSIDE).then(|| match &self.middle {
             None => dot(&a, &a),

@@ -36,8 +36,8 @@ const UNLIKELY: f64 = 0.01;
 const LARGE_SHIFT: f64 = 0.5;
 /// The share of outlying rows that is a warning.
 const MANY_OUTLYING: f64 = 0.005;
-/// Fewer outlying rows are no warning by their share.
-const SEVERAL: u64 = 1;
+/// Fewer rows with an outlying cell are no warning by their share: columns may have heavy tails.
+const SEVERAL: u64 = 3;
 /// A row this many standard deviations off is a warning by itself.
 const IMPOSSIBLE: f64 = 100.0;
 /// The share of rows with a new category, and of rows left out, that is a warning.
@@ -358,11 +358,13 @@ impl Check {
         }
         if let Some(worst) = self.found.worst.first() {
             let share = self.found.beyond as f64 / (self.found.rows as f64).max(1.0);
+            let target = |row: &OutlyingRow| matches!(row.reason, RowReason::Target { .. });
+            let several = self.found.beyond >= SEVERAL || self.found.worst.iter().any(target);
             add(
                 FindingKind::Outliers,
-                (share > MANY_OUTLYING && self.found.beyond >= SEVERAL) || worst.size > IMPOSSIBLE,
+                (share > MANY_OUTLYING && several) || worst.size > IMPOSSIBLE,
                 format!(
-                    "{} of {} rows are far off (a target beyond {} sd of the noise, a cell beyond {}); the farthest is row {}: {}",
+                    "{} of {} rows are far off (a target beyond {} sd of its prediction, a cell beyond {}); the farthest is row {}: {}",
                     self.found.beyond,
                     self.found.rows,
                     rows::TARGET_BEYOND,

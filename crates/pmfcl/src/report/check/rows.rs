@@ -1,5 +1,7 @@
 //! Rows that are far from everything learned: a cell far from its column's mean, or a target far from its prediction.
 
+use std::sync::Arc;
+
 use super::columns::{Spread, spreads_of};
 use super::relation::Follow;
 use super::short;
@@ -10,7 +12,7 @@ use crate::problem::Evaluation;
 use crate::report::inference::Covariance;
 use crate::rows::{Rows, Targets, TaskRows};
 
-/// Standard deviations of the noise from which a target is outlying.
+/// Standard deviations of its prediction from which a target is outlying.
 pub(super) const TARGET_BEYOND: f64 = 8.0;
 /// The same for a cell and its column: columns may have heavy tails, the noise hardly.
 pub(super) const CELL_BEYOND: f64 = 20.0;
@@ -28,6 +30,8 @@ pub struct Reference {
     means: Vec<f64>,
     /// What is expected of each target, before any row.
     follow: Vec<Follow>,
+    /// How well predictions are known; `None` where the noise is not.
+    covariance: Option<Arc<Covariance>>,
 }
 
 /// A row that is far from everything learned.
@@ -94,7 +98,7 @@ impl RowReason {
 pub struct RowFindings {
     /// Rows looked at.
     pub rows: u64,
-    /// Rows with a target beyond 8 standard deviations of the noise, or a cell beyond 20 of its column.
+    /// Rows with a target beyond 8 standard deviations of its prediction, or a cell beyond 20 of its column.
     pub beyond: u64,
     /// The farthest of them, the farthest first.
     pub worst: Vec<OutlyingRow>,
@@ -152,10 +156,20 @@ impl Reference {
         let covariance = if values { Covariance::of(learner).ok() } else { None };
         let sigma = covariance.as_ref().and_then(|c| c.sigma().map(<[f64]>::to_vec));
         let sigma = sigma.unwrap_or_default();
-        let follow = covariance.and_then(|c| Follow::of(learner, &c)).unwrap_or_default();
+        let follow = covariance.as_ref().and_then(|c| Follow::of(learner, c)).unwrap_or_default();
         learner.solution()?;
         let means = learner.input_means().unwrap_or_default();
-        Ok(Self { inputs, sigma, means, follow })
+        Ok(Self { inputs, sigma, means, follow, covariance: covariance.map(Arc::new) })
+    }
+
+    /// Standard deviations of the noise that an error of prediction has at a row: more than one where memory knows little of such
+    /// rows, infinite where it has seen none.
+    fn uncertainty(&self, learner: &Learner, row: &[f64]) -> f64 {
+        let spread = self.covariance.as_ref().and_then(|covariance| {
+            let design = learner.design_rows(Rows::new(row, row.len()).ok()?).ok()?;
+            covariance.spread(&design)
+        });
+        spread.map_or(f64::INFINITY, |spread| (1.0 + spread).sqrt())
     }
 
     /// Looks at rows; `place` gives the number of each, and `gaps` says which inputs are 1 where others have no value. Inputs that
@@ -226,8 +240,14 @@ impl Reference {
                 }
                 for (target, (sigma, guess)) in self.sigma.iter().zip(guesses).enumerate() {
                     let value = values.get(i, target);
+                    let mut size = (value - guess).abs() / sigma;
+                    if let (true, Some(x)) = (size > TARGET_BEYOND, x) {
+                        // Few rows come here, so this costs little.
+                        let row: Vec<f64> = (0..known).map(|j| x.get(i, j)).collect();
+                        size /= self.uncertainty(learner, &row);
+                    }
                     let reason = RowReason::Target { target, value, predicted: *guess };
-                    note((value - guess).abs() / sigma, TARGET_BEYOND, reason);
+                    note(size, TARGET_BEYOND, reason);
                 }
             }
             if let Some((size, reason)) = worst {
