@@ -15,7 +15,8 @@ use faer::{Accum, MatMut, MatRef, Par, Spec};
 use pulp::{Simd, WithSimd};
 
 use super::instructions::dispatch;
-use super::{Gram, Triangle, each};
+use super::parallel::share;
+use super::{Gram, Triangle};
 
 /// Steps of power iteration: the estimate is within a factor of about two after three.
 const STEPS: usize = 4;
@@ -240,7 +241,7 @@ pub(crate) fn blocked(m: usize, p: usize, cells: &mut [f64], steps: &mut impl St
         }
         tiles.push(right);
         let corner = corner.as_ref();
-        each(tiles, |tile| {
+        share(m * width, tiles, |tile| {
             solve_lower_triangular_in_place(corner, tile.transpose_mut(), Par::Seq);
         });
         for i in from..to {
@@ -250,7 +251,7 @@ pub(crate) fn blocked(m: usize, p: usize, cells: &mut [f64], steps: &mut impl St
         }
         let panel = MatRef::from_column_major_slice(&*rows, width, to - from);
         let tiles = below.chunks_mut(step * width).zip((to..m).step_by(step)).collect();
-        each(tiles, |(tile, first): (&mut [f64], usize)| {
+        share(m * width, tiles, |(tile, first): (&mut [f64], usize)| {
             let count = tile.len() / width;
             let tile = MatMut::from_column_major_slice_mut(tile, width, count);
             let tile = tile.submatrix_mut(first, 0, width - first, count);

@@ -254,7 +254,7 @@ pub(crate) fn stack(a: impl Stairs, b: impl Stairs) -> Triangle {
     let both = first.min(second);
     let place = |i: usize, second: usize| if i < both { 2 * i + second } else { both + i };
     let tiles = cells.chunks_mut(COLUMNS * tall).enumerate().collect();
-    parallel::each(tiles, |(tile, cells): (usize, &mut [f64])| {
+    parallel::share(tall * width, tiles, |(tile, cells): (usize, &mut [f64])| {
         let from = tile * COLUMNS;
         turn(&a, from, tall, &scale, cells, |i| place(i, 0));
         turn(&b, from, tall, &scale, cells, |i| place(i, 1));
@@ -319,7 +319,7 @@ fn collect(m: usize, p: usize, matrix: &[f64], tall: usize, residual: Vec<f64>) 
     let (rows, width) = (tall.min(m), m + p);
     let mut cells = vec![0.0; rows * width];
     let tiles = cells.chunks_mut(TURNED * width).enumerate().collect();
-    parallel::each(tiles, |(tile, cells): (usize, &mut [f64])| {
+    parallel::share(rows * width, tiles, |(tile, cells): (usize, &mut [f64])| {
         let (from, count) = (tile * TURNED, cells.len() / width);
         for (j, column) in matrix.chunks_exact(tall).enumerate().skip(from) {
             for i in from..(from + count).min(j + 1) {

@@ -31,6 +31,14 @@ pub(super) fn threads() -> usize {
     THREADS.get()
 }
 
+/// Cells below which all work on them is done before another thread has started.
+const FEW_CELLS: usize = 1 << 16;
+
+/// As [`each`]; tiles that have few cells together are for this thread alone.
+pub(super) fn share<T: Send>(cells: usize, tiles: Vec<T>, work: impl Fn(T) + Sync) {
+    if cells < FEW_CELLS { tiles.into_iter().for_each(work) } else { each(tiles, work) }
+}
+
 /// Calls `work` with each of the tiles, in any order.
 pub(crate) fn each<T: Send>(tiles: Vec<T>, work: impl Fn(T) + Sync) {
     let threads = THREADS.get().min(tiles.len());

@@ -201,8 +201,9 @@ impl Check {
             .iter()
             .map(|r| r.head.rows.map_or(r.head.samples, |rows| rows as f64))
             .collect();
-        before.sort_by(f64::total_cmp);
-        let usual_rows = (before.len() >= 3).then(|| before[before.len() / 2]);
+        let middle = before.len() / 2;
+        let usual_rows =
+            (before.len() >= 3).then(|| *before.select_nth_unstable_by(middle, f64::total_cmp).1);
         let mut check = Self {
             rows,
             dropped: task.dropped,
