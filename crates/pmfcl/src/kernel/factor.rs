@@ -290,11 +290,12 @@ fn turn(
     let to = from + cells.len() / tall;
     for top in (0..stairs.rows()).step_by(TURNED) {
         let last = stairs.rows().min(top + TURNED);
+        let rows: Vec<_> = (top..last).map(|i| stairs.row(i)).collect();
         for (j, column) in
             (from..to).zip(cells.chunks_exact_mut(tall)).skip(top.saturating_sub(from))
         {
             for i in top..last.min(j + 1) {
-                let (first, r, z) = stairs.row(i);
+                let (first, r, z) = rows[i - top];
                 let v = if j < m {
                     j.checked_sub(first).and_then(|at| r.get(at))
                 } else {

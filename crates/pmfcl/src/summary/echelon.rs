@@ -437,20 +437,31 @@ fn coefficients(cells: &[f64], w: usize, pivots: &[u32], panel: &Range<usize>) -
     solved
 }
 
+/// Numbers whose squares, and sums of them, are far from both ends of the range.
+const SQUARED: Range<f64> = 1e-140..1e140;
+
 /// Norms of the columns, without overflow or underflow of the squares.
 fn column_norms(t: &Triangle) -> Vec<f64> {
-    let w = t.m + t.p;
-    let mut largest = vec![0.0_f64; t.m];
+    let (m, w) = (t.m, t.m + t.p);
+    let mut largest = vec![0.0_f64; m];
     for (i, row) in t.cells.chunks_exact(w).enumerate() {
-        for (l, v) in largest.iter_mut().zip(row).skip(i) {
+        for (l, v) in largest[i.min(m)..].iter_mut().zip(&row[i.min(m)..m]) {
             *l = l.max(v.abs());
         }
     }
-    let mut sums = vec![0.0; t.m];
+    let plain = largest.iter().all(|l| *l == 0.0 || SQUARED.contains(l));
+    let mut sums = vec![0.0; m];
     for (i, row) in t.cells.chunks_exact(w).enumerate() {
-        for ((s, l), v) in sums.iter_mut().zip(&largest).zip(row).skip(i) {
-            *s += (v / l).powi(2);
+        let from = i.min(m);
+        let rest = sums[from..].iter_mut().zip(&row[from..m]);
+        if plain {
+            rest.for_each(|(s, v)| *s += v * v);
+        } else {
+            rest.zip(&largest[from..]).for_each(|((s, v), l)| *s += (v / l).powi(2));
         }
+    }
+    if plain {
+        return sums.into_iter().map(f64::sqrt).collect();
     }
     let norm = |(l, s): (&f64, f64)| if *l == 0.0 || !l.is_finite() { *l } else { l * s.sqrt() };
     largest.iter().zip(sums).map(norm).collect()
