@@ -366,6 +366,11 @@ impl Summary {
         let mut a = Vec::with_capacity(self.rank());
         for (pivot, row, _) in self.iter() {
             let share = left[pivot] / row[0];
+            if share == 0.0 {
+                // A row that begins later: of a triangle's rows most of them.
+                a.push(0.0);
+                continue;
+            }
             for ((l, s), r) in left[pivot..].iter_mut().zip(&mut size[pivot..]).zip(row) {
                 *l -= share * r;
                 *s += (share * r).abs();
