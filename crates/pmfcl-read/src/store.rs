@@ -1,7 +1,7 @@
 //! Where the bytes of a file come from: the disk, memory, a pipe or another machine.
 
 use std::fs::File;
-use std::io::{self, BufRead as _, BufReader, Cursor, Read};
+use std::io::{self, BufReader, Cursor, Read};
 use std::ops::Range;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -316,59 +316,12 @@ impl ChunkReader for Store {
 
     fn get_read(&self, start: u64) -> ParquetResult<Self::T> {
         // Page headers are some dozens of bytes.
-        let mut reader = BufReader::with_capacity(512, More(self.reader(start)));
-        let head = reader.fill_buf().map_err(|e| ParquetError::External(Box::new(e)))?;
-        match implausible_page(head) {
-            Some((packed, unpacked)) => Err(ParquetError::General(format!(
-                "the page at byte {start} says that {packed} bytes unpack to {unpacked}, which no codec does"
-            ))),
-            None => Ok(reader),
-        }
+        Ok(BufReader::with_capacity(512, More(self.reader(start))))
     }
 
     fn get_bytes(&self, start: u64, length: usize) -> ParquetResult<Bytes> {
         self.bytes(start, length).map_err(|e| ParquetError::External(Box::new(e)))
     }
-}
-
-/// The most that a byte unpacks to, in zstd: a block of 128 kB that repeats one byte takes four; and what a page of no bytes may.
-const UNPACKED: (i64, i64) = (1 << 15, 1 << 20);
-
-/// Packed and unpacked size of a Parquet page, from the first fields of its header, where they cannot be true: the decoder makes room
-/// for all that a page says it holds before it unpacks the first byte. Types of fields are not looked at, as in the decoder.
-fn implausible_page(head: &[u8]) -> Option<(i32, i32)> {
-    let mut bytes = head.iter().copied();
-    let varint = |bytes: &mut dyn Iterator<Item = u8>| {
-        let mut value = 0_u64;
-        for shift in (0..64).step_by(7) {
-            let byte = bytes.next()?;
-            value |= u64::from(byte & 0x7F) << shift;
-            if byte < 0x80 {
-                return Some((value >> 1) as i64 ^ -((value & 1) as i64));
-            }
-        }
-        None
-    };
-    let (mut field, mut sizes) = (0_i64, [None; 2]);
-    while let Some(header @ 1..) = bytes.next() {
-        field = match header >> 4 {
-            0 => varint(&mut bytes)?,
-            step => field + i64::from(step),
-        };
-        let value = varint(&mut bytes)? as i32;
-        match field {
-            1 => {}
-            2 => sizes[1] = Some(value),
-            3 => sizes[0] = Some(value),
-            _ => break,
-        }
-        if let [Some(packed), Some(unpacked)] = sizes {
-            let (ratio, least) = UNPACKED;
-            let most = ratio * i64::from(packed.max(0)) + least;
-            return (i64::from(unpacked) > most).then_some((packed, unpacked));
-        }
-    }
-    None
 }
 
 /// Counts the bytes that pass.
@@ -448,44 +401,5 @@ impl Spring {
                 .take()
                 .ok_or_else(|| ReadError::Once { file: file.into() }),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// The first fields of a page header: type, unpacked and packed size, each zigzag.
-    fn header(unpacked: i32, packed: i32) -> Vec<u8> {
-        let mut bytes = vec![0x15, 0x04];
-        for size in [unpacked, packed] {
-            bytes.push(0x15);
-            let mut value = (i64::from(size) << 1 ^ i64::from(size) >> 63) as u64;
-            while value >= 0x80 {
-                bytes.push(value as u8 | 0x80);
-                value >>= 7;
-            }
-            bytes.push(value as u8);
-        }
-        bytes
-    }
-
-    #[test]
-    fn a_page_that_cannot_hold_what_it_says_is_refused_before_room_is_made() {
-        let refused = |unpacked, packed| implausible_page(&header(unpacked, packed));
-        assert_eq!(refused(1_429_623_194, 11), Some((11, 1_429_623_194)));
-        assert_eq!(refused(i32::MAX, 1000), Some((1000, i32::MAX)));
-        // A page of a megabyte that is all the same, and one that is not packed.
-        assert_eq!(refused(1 << 20, 30), None);
-        assert_eq!(refused(1 << 30, 1 << 30), None);
-        assert_eq!(refused(0, 0), None);
-        // What is no such header is for the decoder to judge: the end of a file, nothing, a varint without end.
-        assert_eq!(implausible_page(&[0x2A, 0x03, 0, 0, b'P', b'A', b'R', b'1']), None);
-        assert_eq!(implausible_page(&[]), None);
-        assert_eq!(implausible_page(&[0x15; 3]), None);
-        assert_eq!(implausible_page(&[0xFF; 40]), None);
-        let store = Store::Memory(header(1_429_623_194, 11).into());
-        let message = store.get_read(0).err().expect("refused").to_string();
-        assert!(message.contains("which no codec does"), "{message}");
     }
 }

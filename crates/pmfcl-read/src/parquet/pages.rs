@@ -5,13 +5,16 @@
 //! given to the decoder in stretches: pages that need the dictionary, then pages that do not.
 
 use std::collections::VecDeque;
+use std::io::BufRead as _;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use bytes::Bytes;
 use parquet::arrow::arrow_reader::RowGroups;
 use parquet::basic::Encoding;
 use parquet::column::page::{Page, PageIterator, PageMetadata, PageReader};
 use parquet::errors::{ParquetError, Result};
 use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
+use parquet::file::reader::{ChunkReader, Length};
 use parquet::file::serialized_reader::SerializedPageReader;
 
 use crate::store::Store;
@@ -59,15 +62,16 @@ struct Stretches {
 
 /// A column chunk, and the page that was read and belongs to the next stretch.
 struct Chunk {
-    pages: SerializedPageReader<Store>,
+    pages: SerializedPageReader<Checked>,
     ahead: Option<Page>,
 }
 
 impl Stretches {
-    fn pages(&self, group: usize) -> Result<SerializedPageReader<Store>> {
+    fn pages(&self, group: usize) -> Result<SerializedPageReader<Checked>> {
         let group = self.meta.row_group(group);
         let rows = usize::try_from(group.num_rows())?;
-        SerializedPageReader::new(Arc::clone(&self.store), group.column(self.column), rows, None)
+        let store = Arc::new(Checked(Arc::clone(&self.store)));
+        SerializedPageReader::new(store, group.column(self.column), rows, None)
     }
 
     fn stretch(&mut self) -> Result<Option<Stretch>> {
@@ -153,4 +157,115 @@ fn lock(chunk: &Mutex<Chunk>) -> std::sync::MutexGuard<'_, Chunk> {
 
 fn needs_dictionary(encoding: Encoding) -> bool {
     matches!(encoding, Encoding::RLE_DICTIONARY | Encoding::PLAIN_DICTIONARY)
+}
+
+/// A file whose pages are looked at before they are unpacked: the decoder makes room for all that a page says it holds before it
+/// unpacks the first byte. Pages are read in order and never ahead, so every reader begins at the header of a page.
+struct Checked(Arc<Store>);
+
+impl Length for Checked {
+    fn len(&self) -> u64 {
+        self.0.len()
+    }
+}
+
+impl ChunkReader for Checked {
+    type T = <Store as ChunkReader>::T;
+
+    fn get_read(&self, start: u64) -> Result<Self::T> {
+        let mut reader = self.0.get_read(start)?;
+        check_sizes(reader.fill_buf()?)
+            .map_err(|what| ParquetError::General(format!("the page at byte {start} {what}")))?;
+        Ok(reader)
+    }
+
+    fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes> {
+        self.0.get_bytes(start, length)
+    }
+}
+
+/// The most that a byte unpacks to, in zstd: a block of 128 kB that repeats one byte takes four; and what a page of no bytes may.
+const UNPACKED: (i64, i64) = (1 << 15, 1 << 20);
+
+/// Looks at the sizes that the header of a page begins with. Types of fields are not looked at, as in the decoder; what is cut off
+/// is for it to refuse.
+fn check_sizes(head: &[u8]) -> std::result::Result<(), String> {
+    let mut bytes = head.iter().copied();
+    let (mut field, mut sizes) = (0_i64, [None; 2]);
+    while let Some(header) = bytes.next() {
+        let step = i64::from(header >> 4);
+        let next = if step == 0 { varint(&mut bytes) } else { Some(field + step) };
+        let Some((next, value)) = next.zip(varint(&mut bytes)) else { return Ok(()) };
+        field = next;
+        match field {
+            1 => {}
+            2 => sizes[1] = Some(value as i32),
+            3 => sizes[0] = Some(value as i32),
+            _ => return Err("does not begin with its sizes".to_owned()),
+        }
+        if let [Some(packed), Some(unpacked)] = sizes {
+            let (ratio, least) = UNPACKED;
+            if i64::from(unpacked) > ratio * i64::from(packed.max(0)) + least {
+                return Err(format!(
+                    "says that {packed} bytes unpack to {unpacked}, which no codec does"
+                ));
+            }
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
+/// The next number, of seven bits a byte and zigzag.
+fn varint(bytes: &mut impl Iterator<Item = u8>) -> Option<i64> {
+    let mut value = 0_u64;
+    for shift in (0..64).step_by(7) {
+        let byte = bytes.next()?;
+        value |= u64::from(byte & 0x7F) << shift;
+        if byte < 0x80 {
+            return Some((value >> 1).cast_signed() ^ -(value & 1).cast_signed());
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The first fields of a page header: type, unpacked and packed size, each zigzag.
+    fn header(unpacked: i32, packed: i32) -> Vec<u8> {
+        let mut bytes = vec![0x15, 0x04];
+        for size in [unpacked, packed] {
+            bytes.push(0x15);
+            let mut value = (i64::from(size) << 1 ^ i64::from(size) >> 63) as u64;
+            while value >= 0x80 {
+                bytes.push(value as u8 | 0x80);
+                value >>= 7;
+            }
+            bytes.push(value as u8);
+        }
+        bytes
+    }
+
+    #[test]
+    fn a_page_that_cannot_hold_what_it_says_is_refused_before_room_is_made() {
+        let checked = |unpacked, packed| check_sizes(&header(unpacked, packed));
+        let said = |sizes: std::result::Result<(), String>| sizes.unwrap_err();
+        assert!(said(checked(1_429_623_194, 11)).contains("11 bytes unpack to 1429623194"));
+        assert!(said(checked(i32::MAX, 1000)).contains("which no codec does"));
+        // A page of a megabyte that is all the same, and one that is not packed.
+        assert_eq!(checked(1 << 20, 30), Ok(()));
+        assert_eq!(checked(1 << 30, 1 << 30), Ok(()));
+        assert_eq!(checked(0, 0), Ok(()));
+        // Sizes behind another field, by which they would not be seen; what is cut off is for the decoder.
+        let hidden = [&[0x45, 0x02][..], &header(1_429_623_194, 11)].concat();
+        assert!(said(check_sizes(&hidden)).contains("does not begin with its sizes"));
+        assert_eq!(check_sizes(&[]), Ok(()));
+        assert_eq!(check_sizes(&[0x15; 3]), Ok(()));
+        assert_eq!(check_sizes(&[0xFF; 40]), Ok(()));
+        let store = Arc::new(Store::Memory(header(1_429_623_194, 11).into()));
+        let message = Checked(store).get_read(0).err().expect("refused").to_string();
+        assert!(message.contains("the page at byte 0 says"), "{message}");
+    }
 }

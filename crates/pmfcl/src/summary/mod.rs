@@ -368,6 +368,7 @@ impl Summary {
             let share = left[pivot] / row[0];
             if share == 0.0 {
                 // A row that begins later: of a triangle's rows most of them.
+                left[pivot] = 0.0;
                 a.push(0.0);
                 continue;
             }
