@@ -15,7 +15,7 @@ export PROPTEST_RNG_SEED ?= 1
 .PHONY: demo test bench fmt fmt-check lint phrases package rust-test doc-test docs deny dependencies python-lint tools wheel python-test flower-test spark-test onnx-test browser-test search sweep soak fuzz clean advisories lock engines-test stores-test
 
 demo:            ## the main job on bundled real data; pictures in ./pmfcl-demo
-	$(CARGO) run -p pmfcl-cli -- demo
+	$(CARGO) run --profile demo -p pmfcl-cli --no-default-features -- demo
 
 # Stages in brackets run at the same time, `+` is one after the other; the time of each is printed at the end. Flower's tests
 # mostly wait, so the rest goes on meanwhile.

@@ -9,7 +9,7 @@ use pmfcl::report::{conflict, continual};
 use pmfcl::{Learner, Problem, Rows, Settings, TaskRows, Theta};
 use pmfcl_file::{Access, Model, Store};
 use pmfcl_plot::{
-    Axis, CellText, Chart, Dash, Front, Grid, HeatMap, Lines, Mark, Ramp, Series, Theme, png,
+    Axis, CellText, Chart, Dash, Front, Grid, HeatMap, Lines, Mark, Ramp, Series, Theme,
 };
 use serde_json::json;
 
@@ -303,11 +303,13 @@ impl<'a> DemoResult<'a> {
             .with_context(|| format!("cannot make the directory `{}`", directory.display()))?;
         let mut written = Vec::new();
         for (name, chart) in [("forgetting", self.over_time()), ("front", self.front()?)] {
-            let svg = chart.svg(Theme::Auto);
-            let picture = png(&chart.svg(Theme::Light), 2.0)?;
-            for (ending, bytes) in [("svg", svg.as_bytes()), ("png", &picture[..])] {
-                let path = directory.join(format!("{name}.{ending}"));
-                write(&path, bytes)?;
+            let path = directory.join(format!("{name}.svg"));
+            write(&path, chart.svg(Theme::Auto).as_bytes())?;
+            written.push(path);
+            #[cfg(feature = "png")]
+            {
+                let path = directory.join(format!("{name}.png"));
+                write(&path, &pmfcl_plot::png(&chart.svg(Theme::Light), 2.0)?)?;
                 written.push(path);
             }
         }

@@ -5,13 +5,14 @@ use std::path::PathBuf;
 use anyhow::{Result, bail};
 use clap::Args;
 use pmfcl_file::{Access, Model, Store};
-use pmfcl_plot::{Theme, png};
+use pmfcl_plot::Theme;
 use pmfcl_report::{Coded, FrontPoint, Pair, Subject, page};
 use pmfcl_terminal::{Table, answer, cut, ending_in, ending_of, maybe, note, short, write};
 use serde_json::{Value, json};
 
 /// The files a front can be written to.
-const FRONTS: &[&str] = &[".svg", ".png", ".csv"];
+const FRONTS: &[&str] =
+    if cfg!(feature = "png") { &[".svg", ".png", ".csv"] } else { &[".svg", ".csv"] };
 
 /// Write one HTML page that shows what was learned, forgotten and traded off.
 #[derive(Debug, Args)]
@@ -95,7 +96,8 @@ impl FrontOf {
             let svg = || pair.chart().svg(Theme::Light);
             match ending_of(path, FRONTS) {
                 Some(".csv") => write(path, pair.csv().as_bytes())?,
-                Some(".png") => write(path, &png(&svg(), 2.0)?)?,
+                #[cfg(feature = "png")]
+                Some(".png") => write(path, &pmfcl_plot::png(&svg(), 2.0)?)?,
                 _ => write(path, svg().as_bytes())?,
             }
             note(&format!("front in {}", path.display()));

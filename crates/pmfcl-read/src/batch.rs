@@ -2,7 +2,11 @@
 
 use std::ops::{Deref, Range};
 
-use arrow_buffer::ScalarBuffer;
+/// Memory that columns share: of an Arrow array, or a vector.
+#[cfg(feature = "formats")]
+type Shared = arrow_buffer::ScalarBuffer<f64>;
+#[cfg(not(feature = "formats"))]
+type Shared = std::sync::Arc<Vec<f64>>;
 
 /// Rows of a file, column by column.
 #[derive(Clone, Debug, PartialEq)]
@@ -50,7 +54,7 @@ pub enum Column {
 
 /// A column of numbers; reads as a slice. A copy shares the memory.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Numbers(pub(crate) ScalarBuffer<f64>);
+pub struct Numbers(pub(crate) Shared);
 
 impl Deref for Numbers {
     type Target = [f64];

@@ -3,8 +3,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::columnar::Gaps;
 use crate::field::Found;
+use crate::gaps::Gaps;
 use crate::scan::{Format, Pass, Piece, Ranges, piece_rows};
 use crate::source::Contents;
 use crate::store::Store;

@@ -22,6 +22,19 @@ impl fmt::Display for Place {
     }
 }
 
+/// Why a format of the feature `formats` cannot be read without it.
+pub(crate) struct NotBuilt<'a>(pub(crate) &'a str);
+
+impl fmt::Display for NotBuilt<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "this program was built without reading {}; build it with `cargo build --release -p pmfcl-cli`",
+            self.0
+        )
+    }
+}
+
 /// Why a file, or a part of it, could not be read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -43,6 +56,14 @@ pub enum ReadError {
     NotRemote {
         /// The address.
         file: String,
+    },
+    /// A format this program was built without.
+    #[error("{file}: {}", NotBuilt(format))]
+    NotBuilt {
+        /// The file.
+        file: String,
+        /// The format.
+        format: &'static str,
     },
     /// A folder was given.
     #[error("{file}: is a folder; name a file in it")]

@@ -11,7 +11,8 @@
 //! and in which [`Form`]. The [`Scan`] hands out [`Piece`]s in file order; which pieces there are
 //! depends on the file and the [`Options`] alone, never on the threads, so results reduced by
 //! [`Batch::index`] are the same on any machine. Memory in use is that of the pieces in flight. Files
-//! that lie elsewhere are read by range through [`RemoteFiles`], which others implement.
+//! that lie elsewhere are read by range through [`RemoteFiles`], which others implement. Without the
+//! default feature `formats`, Parquet, Arrow and zstd are refused, and the crates for them are not built.
 //!
 //! ```
 //! use pmfcl_read::{Form, Options, Source, Wanted};
@@ -26,19 +27,27 @@
 //! # Ok::<(), pmfcl_read::ReadError>(())
 //! ```
 
+#![cfg_attr(
+    not(feature = "formats"),
+    allow(dead_code, unused_imports, reason = "some of it serves Parquet and Arrow alone")
+)]
+
 mod batch;
 mod cells;
+#[cfg(feature = "formats")]
 mod columnar;
 mod csv;
 mod date;
 mod dense;
 mod error;
 mod field;
-mod footer;
+mod gaps;
 mod idx;
+#[cfg(feature = "formats")]
 mod ipc;
 mod number;
 mod numpy;
+#[cfg(feature = "formats")]
 mod parquet;
 mod profile;
 mod remote;

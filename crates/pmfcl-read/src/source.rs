@@ -9,8 +9,7 @@ use crate::remote::{self, Remote, remote_address};
 use crate::scan::Format;
 use crate::store::{self, Opened, Store};
 use crate::{
-    Column, Field, Form, Kind, Options, Place, ReadError, Scan, Wanted, csv, field, idx, ipc,
-    numpy, parquet,
+    Column, Field, Form, Kind, Options, Place, ReadError, Scan, Wanted, csv, field, idx, numpy,
 };
 
 /// One opened data file.
@@ -162,8 +161,14 @@ impl Source {
         let open = || match format {
             Name::Csv => csv::open(&label, opened, options, None),
             Name::Tsv => csv::open(&label, opened, options, Some(b'\t')),
-            Name::Parquet => parquet::open(&label, store(opened, "Parquet")?, options),
-            Name::Arrow => ipc::open(&label, store(opened, "Arrow")?, options),
+            #[cfg(feature = "formats")]
+            Name::Parquet => crate::parquet::open(&label, store(opened, "Parquet")?, options),
+            #[cfg(feature = "formats")]
+            Name::Arrow => crate::ipc::open(&label, store(opened, "Arrow")?, options),
+            #[cfg(not(feature = "formats"))]
+            Name::Parquet => Err(ReadError::NotBuilt { file: label.clone(), format: "Parquet" }),
+            #[cfg(not(feature = "formats"))]
+            Name::Arrow => Err(ReadError::NotBuilt { file: label.clone(), format: "Arrow" }),
             Name::Npy => numpy::open_npy(&label, &store(opened, "NumPy")?, options),
             Name::Npz => numpy::open_npz(&label, &store(opened, "NumPy zip")?, options),
             Name::Idx => idx::open(&label, &store(opened, "IDX")?, path, options),

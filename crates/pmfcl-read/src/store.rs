@@ -8,8 +8,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use bytes::Bytes;
-use parquet::errors::{ParquetError, Result as ParquetResult};
-use parquet::file::reader::{ChunkReader, Length};
 
 use crate::remote::{Remote, remote_address};
 use crate::{ReadError, RemoteFiles};
@@ -290,40 +288,6 @@ impl Read for StoreReader {
     }
 }
 
-impl Length for Store {
-    fn len(&self) -> u64 {
-        Store::len(self)
-    }
-}
-
-/// Reads a store in which more must come: at its end is an error. The parser of page headers skips bytes that
-/// are not there without noticing, as often as a broken header says.
-pub(crate) struct More(StoreReader);
-
-impl Read for More {
-    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        match self.0.read(buf)? {
-            0 if !buf.is_empty() => {
-                Err(io::Error::new(io::ErrorKind::UnexpectedEof, "a page is cut off"))
-            }
-            n => Ok(n),
-        }
-    }
-}
-
-impl ChunkReader for Store {
-    type T = BufReader<More>;
-
-    fn get_read(&self, start: u64) -> ParquetResult<Self::T> {
-        // Page headers are some dozens of bytes.
-        Ok(BufReader::with_capacity(512, More(self.reader(start))))
-    }
-
-    fn get_bytes(&self, start: u64, length: usize) -> ParquetResult<Bytes> {
-        self.bytes(start, length).map_err(|e| ParquetError::External(Box::new(e)))
-    }
-}
-
 /// Counts the bytes that pass.
 pub(crate) struct Counting<R> {
     inner: R,
@@ -356,7 +320,7 @@ impl Flow {
         let reader: Box<dyn Read + Send> = if magic[..2] == GZIP {
             Box::new(flate2::bufread::MultiGzDecoder::new(BufReader::with_capacity(1 << 16, whole)))
         } else if magic == ZSTD {
-            Box::new(zstd::stream::read::Decoder::new(whole)?)
+            zstd_reader(whole)?
         } else {
             Box::new(whole)
         };
@@ -378,6 +342,16 @@ impl Flow {
         buf.reserve(n);
         (&mut self.reader).take(n as u64).read_to_end(buf)
     }
+}
+
+#[cfg(feature = "formats")]
+fn zstd_reader(packed: impl Read + Send + 'static) -> io::Result<Box<dyn Read + Send>> {
+    Ok(Box::new(zstd::stream::read::Decoder::new(packed)?))
+}
+
+#[cfg(not(feature = "formats"))]
+fn zstd_reader(_: impl Read + Send + 'static) -> io::Result<Box<dyn Read + Send>> {
+    Err(io::Error::other(crate::error::NotBuilt("zstd").to_string()))
 }
 
 /// Where a flow comes from: a store can be read again, a pipe once.

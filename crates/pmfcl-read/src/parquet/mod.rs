@@ -6,6 +6,8 @@
 //! comes first to a column puts aside what the earlier piece needs of it, so pieces may be decoded in
 //! any order without anybody waiting for anybody.
 
+mod chunks;
+mod footer;
 mod pages;
 
 use std::collections::BTreeMap;
@@ -26,7 +28,7 @@ use crate::field::Found;
 use crate::scan::{Format, Pass, Piece, Ranges, guarded, piece_rows};
 use crate::source::Contents;
 use crate::store::Store;
-use crate::{Batch, Options, ReadError, footer};
+use crate::{Batch, Options, ReadError};
 
 const FORMAT: &str = "Parquet";
 

@@ -1,17 +1,14 @@
 //! Tables of predictions, written batch by batch: CSV, JSON lines, Parquet, Arrow.
 
+#[cfg(feature = "formats")]
+mod columnar;
+
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
-use std::sync::Arc;
 
 use anyhow::{Context as _, Result, bail};
-use arrow_array::{ArrayRef, Float64Array, RecordBatch, StringArray};
-use arrow_schema::{DataType, Field, Schema, SchemaRef};
-use parquet::arrow::ArrowWriter;
-use parquet::basic::Compression;
-use parquet::file::properties::WriterProperties;
 use pmfcl_terminal::{Draft, ending_of};
 use serde_json::{Value, json};
 
@@ -82,13 +79,36 @@ pub(crate) struct Sink {
 /// How the table is written.
 enum Form {
     Csv(Box<dyn Write>),
-    Gzip(flate2::write::GzEncoder<BufWriter<File>>),
-    Zstd(zstd::stream::write::Encoder<'static, BufWriter<File>>),
+    PackedCsv(Box<dyn Packer>),
     JsonLines(BufWriter<File>),
     /// One document on stdout.
     Document(Vec<Value>),
-    Parquet(Box<ArrowWriter<File>>),
-    Arrow(Box<arrow_ipc::writer::FileWriter<BufWriter<File>>>),
+    #[cfg_attr(not(feature = "formats"), expect(dead_code, reason = "nothing writes columns then"))]
+    Columnar(Box<dyn ColumnarWriter>),
+}
+
+/// A writer that packs what it is given, and has to be told when nothing more comes.
+trait Packer: Write {
+    fn end(self: Box<Self>) -> std::io::Result<()>;
+}
+
+impl Packer for flate2::write::GzEncoder<BufWriter<File>> {
+    fn end(self: Box<Self>) -> std::io::Result<()> {
+        self.finish()?.flush()
+    }
+}
+
+#[cfg(feature = "formats")]
+impl Packer for zstd::stream::write::Encoder<'static, BufWriter<File>> {
+    fn end(self: Box<Self>) -> std::io::Result<()> {
+        self.finish()?.flush()
+    }
+}
+
+/// A writer of columns.
+trait ColumnarWriter {
+    fn put(&mut self, columns: &Columns, part: &Predicted) -> Result<()>;
+    fn end(self: Box<Self>) -> Result<()>;
 }
 
 impl Sink {
@@ -111,24 +131,22 @@ impl Sink {
             Some(".csv") => Form::Csv(Box::new(buffered()?)),
             Some(".csv.gz") => {
                 let level = flate2::Compression::default();
-                Form::Gzip(flate2::write::GzEncoder::new(buffered()?, level))
+                Form::PackedCsv(Box::new(flate2::write::GzEncoder::new(buffered()?, level)))
             }
-            Some(".csv.zst") => Form::Zstd(zstd::stream::write::Encoder::new(buffered()?, 0)?),
             Some(".jsonl") => Form::JsonLines(buffered()?),
-            Some(".parquet") => {
-                let properties = WriterProperties::builder()
-                    .set_compression(Compression::SNAPPY)
-                    .set_max_row_group_row_count(Some(group_rows(&columns)))
-                    .build();
-                let schema = schema(&columns);
-                let writer = ArrowWriter::try_new(plain()?, schema, Some(properties))?;
-                Form::Parquet(Box::new(writer))
+            #[cfg(feature = "formats")]
+            Some(".csv.zst") => {
+                Form::PackedCsv(Box::new(zstd::stream::write::Encoder::new(buffered()?, 0)?))
             }
-            Some(_) => {
-                let schema = schema(&columns);
-                let writer = arrow_ipc::writer::FileWriter::try_new(buffered()?, &schema)?;
-                Form::Arrow(Box::new(writer))
-            }
+            #[cfg(feature = "formats")]
+            Some(".parquet") => Form::Columnar(columnar::parquet(plain()?, &columns)?),
+            #[cfg(feature = "formats")]
+            Some(_) => Form::Columnar(columnar::arrow(buffered()?, &columns)?),
+            #[cfg(not(feature = "formats"))]
+            Some(ending) => bail!(
+                "this program was built without writing {ending} files; write .csv, or build it with \
+                 `cargo build --release -p pmfcl-cli`"
+            ),
             None => bail!("{}: no table can be written to a file of this name", path.display()),
         };
         Self { columns, form, draft: Some(draft), begun: false }.checked()
@@ -151,15 +169,13 @@ impl Sink {
         let columns = &self.columns;
         match &mut self.form {
             Form::Csv(out) => csv(out, columns, part).context(written),
-            Form::Gzip(out) => csv(out, columns, part).context(written),
-            Form::Zstd(out) => csv(out, columns, part).context(written),
+            Form::PackedCsv(out) => csv(out, columns, part).context(written),
             Form::JsonLines(out) => json_lines(out, columns, part).context(written),
             Form::Document(rows) => {
                 rows.extend(cells(columns, part).map(Value::Array));
                 Ok(())
             }
-            Form::Parquet(out) => out.write(&batch(columns, part)?).context(written),
-            Form::Arrow(out) => out.write(&batch(columns, part)?).context(written),
+            Form::Columnar(out) => out.put(columns, part).context(written),
         }
     }
 
@@ -172,9 +188,8 @@ impl Sink {
         let head = head.join(",") + "\n";
         match &mut self.form {
             Form::Csv(out) => out.write_all(head.as_bytes())?,
-            Form::Gzip(out) => out.write_all(head.as_bytes())?,
-            Form::Zstd(out) => out.write_all(head.as_bytes())?,
-            Form::JsonLines(_) | Form::Document(_) | Form::Parquet(_) | Form::Arrow(_) => {}
+            Form::PackedCsv(out) => out.write_all(head.as_bytes())?,
+            Form::JsonLines(_) | Form::Document(_) | Form::Columnar(_) => {}
         }
         Ok(())
     }
@@ -201,8 +216,7 @@ impl Sink {
         self.begin()?;
         match self.form {
             Form::Csv(mut out) => out.flush()?,
-            Form::Gzip(out) => out.finish()?.flush()?,
-            Form::Zstd(out) => out.finish()?.flush()?,
+            Form::PackedCsv(out) => out.end()?,
             Form::JsonLines(mut out) => out.flush()?,
             Form::Document(rows) => {
                 let names: Vec<&str> = self.columns.names().collect();
@@ -212,13 +226,7 @@ impl Sink {
                 }
                 pmfcl_terminal::print(&format!("{document}\n"))?;
             }
-            Form::Parquet(out) => {
-                out.close()?;
-            }
-            Form::Arrow(mut out) => {
-                out.finish()?;
-                out.get_mut().flush()?;
-            }
+            Form::Columnar(out) => out.end()?,
         }
         Ok(())
     }
@@ -307,38 +315,4 @@ fn quoted(text: &str) -> String {
     } else {
         text.to_owned()
     }
-}
-
-fn schema(columns: &Columns) -> SchemaRef {
-    let texts = columns.id.iter().chain(&columns.class);
-    let texts = texts.map(|name| Field::new(name, DataType::Utf8, true));
-    let numbers = columns.numbers.iter().map(|name| Field::new(name, DataType::Float64, true));
-    let reason = columns.reason.then(|| Field::new(REASON, DataType::Utf8, true));
-    Arc::new(Schema::new(texts.chain(numbers).chain(reason).collect::<Vec<_>>()))
-}
-
-/// Rows in a row group of Parquet, which is held in memory until it is whole: about 32 MB.
-fn group_rows(columns: &Columns) -> usize {
-    ((1 << 22) / columns.names().count().max(1)).clamp(1, 1 << 20)
-}
-
-fn batch(columns: &Columns, part: &Predicted) -> Result<RecordBatch> {
-    let (places, width) = (part.places(), columns.numbers.len());
-    let mut arrays: Vec<ArrayRef> = Vec::with_capacity(width + 3);
-    if columns.id.is_some() {
-        arrays.push(Arc::new(part.ids.iter().map(Some).collect::<StringArray>()));
-    }
-    if columns.class.is_some() {
-        let classes = places.iter().map(|place| place.map(|at| part.classes[at].as_str()));
-        arrays.push(Arc::new(classes.collect::<StringArray>()));
-    }
-    for k in 0..width {
-        let numbers = places.iter().map(|place| place.and_then(|at| part.numbers[at * width + k]));
-        arrays.push(Arc::new(numbers.collect::<Float64Array>()));
-    }
-    if columns.reason {
-        let reasons = (0..part.rows).map(|row| part.reasons.get(&row));
-        arrays.push(Arc::new(reasons.collect::<StringArray>()));
-    }
-    Ok(RecordBatch::try_new(schema(columns), arrays)?)
 }
