@@ -18,10 +18,10 @@ demo:            ## the main job on bundled real data; pictures in ./pmfcl-demo
 	$(CARGO) run --profile demo -p pmfcl-cli --no-default-features -- demo
 
 # Stages in brackets run at the same time, `+` is one after the other; the time of each is printed at the end. Flower's tests
-# mostly wait, so the rest goes on meanwhile.
+# mostly wait, so the rest goes on meanwhile; Python's run on one processor.
 test:            ## everything CI runs
-	$(PYTHON) tests/stages/run.py fmt-check phrases '[tools' 'lint]' package rust-test doc-test docs python-lint \
-	  python-test '[flower-test' spark-test 'onnx-test+browser-test+dependencies]'
+	$(PYTHON) tests/stages/run.py fmt-check phrases '[tools' 'lint]' rust-test '[python-test' 'doc-test+docs+package+python-lint]' \
+	  '[flower-test' spark-test 'onnx-test+browser-test+dependencies]'
 
 bench:           ## speed, memory and accuracy; ratios, one run
 	$(CARGO) build --release --quiet -p pmfcl-cli -p pmfcl-lab

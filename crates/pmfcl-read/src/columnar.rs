@@ -22,7 +22,7 @@ use crate::gaps::Gaps;
 use crate::number::{Reading, Rules};
 use crate::scan::Piece;
 use crate::{
-    Batch, Column, DateFormat, Field, Form, Gap, Kind, Missing, Numbers, Options, Place, ReadError,
+    Batch, Column, DateFormat, Field, Form, Kind, Missing, Numbers, Options, Place, ReadError,
     Texts, date,
 };
 

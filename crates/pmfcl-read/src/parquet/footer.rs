@@ -13,6 +13,13 @@ pub(crate) fn is_sound(bytes: &[u8]) -> bool {
     skip(&mut rest, STRUCT, DEEPEST).is_some()
 }
 
+/// How many of these bytes are the struct they begin with; `None` where they do not hold all of it.
+pub(crate) fn struct_len(bytes: &[u8]) -> Option<usize> {
+    let mut rest = bytes;
+    skip(&mut rest, STRUCT, DEEPEST)?;
+    Some(bytes.len() - rest.len())
+}
+
 const STRUCT: u8 = 12;
 
 /// Moves `rest` behind a value of this type.

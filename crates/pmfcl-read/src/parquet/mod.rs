@@ -16,7 +16,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use arrow_array::ArrayRef;
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader,
-    ParquetRecordBatchReaderBuilder,
 };
 use parquet::arrow::{ProjectionMask, parquet_to_arrow_field_levels};
 use parquet::errors::ParquetError;
@@ -134,21 +133,15 @@ impl Parquet {
         let flat = (0..schema.num_columns())
             .filter(|&leaf| schema.get_column_root_idx(leaf) == at)
             .all(|leaf| schema.column(leaf).max_rep_level() == 0);
-        if flat {
-            let fields = self.meta.schema().fields();
-            let levels = parquet_to_arrow_field_levels(schema, mask, Some(fields))?;
-            let groups = Groups {
-                store: Arc::new(store.clone()),
-                meta: Arc::clone(self.meta.metadata()),
-                rows: self.rows as usize,
-            };
-            ParquetRecordBatchReader::try_new_with_row_groups(&levels, &groups, rows, None)
-        } else {
-            ParquetRecordBatchReaderBuilder::new_with_metadata(store.clone(), self.meta.clone())
-                .with_projection(mask)
-                .with_batch_size(rows)
-                .build()
-        }
+        let fields = self.meta.schema().fields();
+        let levels = parquet_to_arrow_field_levels(schema, mask, Some(fields))?;
+        let groups = Groups {
+            store: Arc::new(store.clone()),
+            meta: Arc::clone(self.meta.metadata()),
+            rows: self.rows as usize,
+            flat,
+        };
+        ParquetRecordBatchReader::try_new_with_row_groups(&levels, &groups, rows, None)
     }
 }
 

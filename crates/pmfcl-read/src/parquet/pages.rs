@@ -6,6 +6,7 @@
 
 use std::collections::VecDeque;
 use std::io::BufRead as _;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
@@ -17,6 +18,7 @@ use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
 use parquet::file::reader::{ChunkReader, Length};
 use parquet::file::serialized_reader::SerializedPageReader;
 
+use super::footer::struct_len;
 use crate::store::Store;
 
 /// All row groups of a file, column by column.
@@ -24,6 +26,8 @@ pub(super) struct Groups {
     pub(super) store: Arc<Store>,
     pub(super) meta: Arc<ParquetMetaData>,
     pub(super) rows: usize,
+    /// Whether a row is one value; the decoder looks ahead where it is a list.
+    pub(super) flat: bool,
 }
 
 impl RowGroups for Groups {
@@ -32,13 +36,14 @@ impl RowGroups for Groups {
     }
 
     fn column_chunks(&self, column: usize) -> Result<Box<dyn PageIterator>> {
-        Ok(Box::new(Stretches {
+        let stretches = Stretches {
             store: Arc::clone(&self.store),
             meta: Arc::clone(&self.meta),
             column,
             groups: (0..self.meta.num_row_groups()).collect(),
             chunk: None,
-        }))
+        };
+        Ok(if self.flat { Box::new(stretches) } else { Box::new(WholeChunks(stretches)) })
     }
 
     fn row_groups(&self) -> Box<dyn Iterator<Item = &RowGroupMetaData> + '_> {
@@ -70,7 +75,7 @@ impl Stretches {
     fn pages(&self, group: usize) -> Result<SerializedPageReader<Checked>> {
         let group = self.meta.row_group(group);
         let rows = usize::try_from(group.num_rows())?;
-        let store = Arc::new(Checked(Arc::clone(&self.store)));
+        let store = Arc::new(Checked::new(Arc::clone(&self.store)));
         SerializedPageReader::new(store, group.column(self.column), rows, None)
     }
 
@@ -100,6 +105,20 @@ impl Iterator for Stretches {
 }
 
 impl PageIterator for Stretches {}
+
+/// The column of a list: each chunk as a whole.
+struct WholeChunks(Stretches);
+
+impl Iterator for WholeChunks {
+    type Item = Result<Box<dyn PageReader>>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let group = self.0.groups.pop_front()?;
+        Some(self.0.pages(group).map(|pages| Box::new(pages) as Box<dyn PageReader>))
+    }
+}
+
+impl PageIterator for WholeChunks {}
 
 /// Pages that all need the dictionary, or all do not.
 struct Stretch {
@@ -160,12 +179,47 @@ fn needs_dictionary(encoding: Encoding) -> bool {
 }
 
 /// A file whose pages are looked at before they are unpacked: the decoder makes room for all that a page says it holds before it
-/// unpacks the first byte. Pages are read in order and never ahead, so every reader begins at the header of a page.
-struct Checked(Arc<Store>);
+/// unpacks the first byte. Pages of a column are read in order. A reader begins at the header of a page, or, where the decoder has
+/// looked at that header before (it does so for lists, whose rows may go on in the next page), once at the bytes behind it.
+struct Checked {
+    store: Arc<Store>,
+    /// Where the bytes behind the last header begin.
+    content: AtomicU64,
+}
+
+impl Checked {
+    /// Nothing has been read yet.
+    fn new(store: Arc<Store>) -> Self {
+        Self { store, content: AtomicU64::new(u64::MAX) }
+    }
+
+    /// Checks the header at `start`, whose first bytes these are.
+    fn check(&self, start: u64, head: &[u8]) -> Result<()> {
+        let refused = |what| ParquetError::General(format!("the page at byte {start} {what}"));
+        // Without bytes behind it, what follows is the next header.
+        if check_sizes(head).map_err(refused)? == Some(0) {
+            return Ok(());
+        }
+        let len = struct_len(head).map_or_else(|| self.long_header(start), |len| Ok(Some(len)))?;
+        if let Some(len) = len {
+            self.content.store(start + len as u64, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    /// The length of a header that is longer than what was read of it.
+    fn long_header(&self, start: u64) -> Result<Option<usize>> {
+        let most = self.store.len().saturating_sub(start).min(LONGEST_HEADER);
+        Ok(struct_len(&self.store.get_bytes(start, most as usize)?))
+    }
+}
+
+/// Longest header of a page that is looked for: statistics of long texts are in it.
+const LONGEST_HEADER: u64 = 1 << 20;
 
 impl Length for Checked {
     fn len(&self) -> u64 {
-        self.0.len()
+        Store::len(&self.store)
     }
 }
 
@@ -173,29 +227,30 @@ impl ChunkReader for Checked {
     type T = <Store as ChunkReader>::T;
 
     fn get_read(&self, start: u64) -> Result<Self::T> {
-        let mut reader = self.0.get_read(start)?;
-        check_sizes(reader.fill_buf()?)
-            .map_err(|what| ParquetError::General(format!("the page at byte {start} {what}")))?;
+        let mut reader = self.store.get_read(start)?;
+        if self.content.swap(u64::MAX, Ordering::Relaxed) != start {
+            self.check(start, reader.fill_buf()?)?;
+        }
         Ok(reader)
     }
 
     fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes> {
-        self.0.get_bytes(start, length)
+        self.store.get_bytes(start, length)
     }
 }
 
 /// The most that a byte unpacks to, in zstd: a block of 128 kB that repeats one byte takes four; and what a page of no bytes may.
 const UNPACKED: (i64, i64) = (1 << 15, 1 << 20);
 
-/// Looks at the sizes that the header of a page begins with. Types of fields are not looked at, as in the decoder; what is cut off
-/// is for it to refuse.
-fn check_sizes(head: &[u8]) -> std::result::Result<(), String> {
+/// Looks at the sizes that the header of a page begins with; gives how many bytes the page has. Types of fields are not looked at, as
+/// in the decoder; what is cut off is for it to refuse.
+fn check_sizes(head: &[u8]) -> std::result::Result<Option<i32>, String> {
     let mut bytes = head.iter().copied();
     let (mut field, mut sizes) = (0_i64, [None; 2]);
     while let Some(header) = bytes.next() {
         let step = i64::from(header >> 4);
         let next = if step == 0 { varint(&mut bytes) } else { Some(field + step) };
-        let Some((next, value)) = next.zip(varint(&mut bytes)) else { return Ok(()) };
+        let Some((next, value)) = next.zip(varint(&mut bytes)) else { return Ok(None) };
         field = next;
         match field {
             1 => {}
@@ -210,10 +265,10 @@ fn check_sizes(head: &[u8]) -> std::result::Result<(), String> {
                     "says that {packed} bytes unpack to {unpacked}, which no codec does"
                 ));
             }
-            return Ok(());
+            return Ok(Some(packed));
         }
     }
-    Ok(())
+    Ok(None)
 }
 
 /// The next number, of seven bits a byte and zigzag.
@@ -251,21 +306,21 @@ mod tests {
     #[test]
     fn a_page_that_cannot_hold_what_it_says_is_refused_before_room_is_made() {
         let checked = |unpacked, packed| check_sizes(&header(unpacked, packed));
-        let said = |sizes: std::result::Result<(), String>| sizes.unwrap_err();
+        let said = |sizes: std::result::Result<Option<i32>, String>| sizes.unwrap_err();
         assert!(said(checked(1_429_623_194, 11)).contains("11 bytes unpack to 1429623194"));
         assert!(said(checked(i32::MAX, 1000)).contains("which no codec does"));
         // A page of a megabyte that is all the same, and one that is not packed.
-        assert_eq!(checked(1 << 20, 30), Ok(()));
-        assert_eq!(checked(1 << 30, 1 << 30), Ok(()));
-        assert_eq!(checked(0, 0), Ok(()));
+        assert_eq!(checked(1 << 20, 30), Ok(Some(30)));
+        assert_eq!(checked(1 << 30, 1 << 30), Ok(Some(1 << 30)));
+        assert_eq!(checked(0, 0), Ok(Some(0)));
         // Sizes behind another field, by which they would not be seen; what is cut off is for the decoder.
         let hidden = [&[0x45, 0x02][..], &header(1_429_623_194, 11)].concat();
         assert!(said(check_sizes(&hidden)).contains("does not begin with its sizes"));
-        assert_eq!(check_sizes(&[]), Ok(()));
-        assert_eq!(check_sizes(&[0x15; 3]), Ok(()));
-        assert_eq!(check_sizes(&[0xFF; 40]), Ok(()));
+        assert_eq!(check_sizes(&[]), Ok(None));
+        assert_eq!(check_sizes(&[0x15; 3]), Ok(None));
+        assert_eq!(check_sizes(&[0xFF; 40]), Ok(None));
         let store = Arc::new(Store::Memory(header(1_429_623_194, 11).into()));
-        let message = Checked(store).get_read(0).err().expect("refused").to_string();
+        let message = Checked::new(store).get_read(0).err().expect("refused").to_string();
         assert!(message.contains("the page at byte 0 says"), "{message}");
     }
 }

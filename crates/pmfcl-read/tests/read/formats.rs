@@ -635,3 +635,34 @@ fn damage_is_survived() {
         }
     }
 }
+
+/// A page says in its header that it unpacks to 1.4 GB; the decoder would make room for that at once.
+#[test]
+fn a_page_that_cannot_hold_what_it_says_is_refused_in_every_kind_of_column() {
+    // 1,429,623,194 as the header has it: zigzag, seven bits per byte.
+    const HUGE: [u8; 5] = [0xB4, 0xC6, 0xB2, 0xD3, 0x0A];
+    for (name, form) in [("f64", Form::Number), ("block", Form::Number), ("utf8", Form::Text)] {
+        let whole = table();
+        let one = whole.project(&[whole.schema().index_of(name).unwrap()]).unwrap();
+        let properties = WriterProperties::builder()
+            .set_compression(Compression::SNAPPY)
+            .set_dictionary_enabled(false)
+            .build();
+        let mut bytes = Vec::new();
+        let mut writer = ArrowWriter::try_new(&mut bytes, one.schema(), Some(properties)).unwrap();
+        writer.write(&one).unwrap();
+        writer.close().unwrap();
+        let read = |bytes: Vec<u8>| {
+            let source = Source::from_bytes("a.parquet", bytes, &Options::default()).unwrap();
+            let scan = source.scan(&[Wanted::new(name, form)])?;
+            scan.decode(scan.next()?.unwrap())
+        };
+        assert_eq!(read(bytes.clone()).unwrap().rows, ROWS);
+        // The first page follows the four letters at the start of the file: type, size unpacked, size packed.
+        assert_eq!((bytes[4], bytes[6]), (0x15, 0x15), "{name}");
+        let size = bytes[7..].iter().take_while(|byte| **byte >= 0x80).count() + 1;
+        bytes.splice(7..7 + size, HUGE);
+        let message = read(bytes).unwrap_err().to_string();
+        assert!(message.contains("unpack to 1429623194, which no codec does"), "{name}: {message}");
+    }
+}
