@@ -1,6 +1,6 @@
 """How good are probabilities? The table of docs/choosing.md, through the Python package.
 
-    python bench/probabilities.py DATA_DIR [STREAM…] [--thin N] [--only NAME…] [--ways] [--normal SEEDS] [--cost]
+    python bench/probabilities.py DATA_DIR [STREAM…] [--thin N] [--only NAME…] [--ways] [--normal SEEDS] [--small SPLITS] [--cost]
 
 DATA_DIR holds elec2, wisdm_users, mnist and fashion_mnist as Parquet (columns y, split (1 for test rows), features, and task where tasks are natural). Every classifier learns
 the tasks of a stream in order; accuracy, log-loss and calibration error (15 bins) are those on the test rows of all tasks. Joint
@@ -11,7 +11,9 @@ shrinkage. `--thin N` keeps one row in N of the image sets; joint logistic regre
 are merged, with three tasks removed, as a federation of one client per task.
 
 `--normal SEEDS` learns normal classes with one covariance, where calibration must not harm: log-loss by that of `calibrate off`, over
-classes, columns, separations, rows and so many seeds. `--cost` times learning and predicting with calibration and without.
+classes, columns, separations, rows and so many seeds. `--small SPLITS` learns half of each of scikit-learn's bundled sets, and made-up
+classes that are skewed, heavy-tailed, unbalanced or unlike in spread, in so many splits, all rows at once and a class or two per task, and tests on
+the other half; no setting is made and none was chosen on these. `--cost` times learning and predicting with calibration and without.
 """
 
 import argparse
@@ -25,6 +27,7 @@ import numpy as np
 import pyarrow.parquet as pq
 from pmfcl import ContinualClassifier
 from pmfcl.federated import Agreement, Server
+from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.linear_model import LogisticRegressionCV
 from sklearn.pipeline import make_pipeline
@@ -189,12 +192,72 @@ def normal_table(seeds):
             losses.append(pair)
         on, off = np.array(losses).T
         found.append((*case, off.mean(), on.mean() / off.mean(), (on / off).max()))
-        print("| {} | {} | {} | {} | {:.4f} | {:.3f} | {:.3f} |".format(*found[-1]), flush=True)
-    means = np.array([line[5] for line in found])
+        print("| {} | {} | {} | {} | {:.3g} | {:.3f} | {:.3f} |".format(*found[-1]), flush=True)
+    off, means = np.array([line[4] for line in found]), np.array([line[5] for line in found])
     print(
-        f"\n{len(found)} settings, {seeds} seeds: ratio of mean log-losses {means.mean():.3f} on average, at most {means.max():.3f}; "
-        f"above 1.01 in {(means > 1.01).sum()}"
+        f"\n{len(found)} settings, {seeds} seeds: ratio of mean log-losses {means.mean():.3f} on average, at most {means.max():.3f}, "
+        f"where log-loss is 1e-6 or more {means[off >= 1e-6].max():.3f}; above 1.01 in {(means > 1.01).sum()}"
     )
+
+
+def made_up(kind, seed, rows=1000, columns=10):
+    """Rows of four classes that are not normal."""
+    draw = np.random.default_rng([len(kind), seed])
+    y = draw.choice(4, rows, p=(0.94, 0.03, 0.02, 0.01) if kind == "unbalanced" else (0.25,) * 4)
+    y[:8] = np.arange(8) % 4
+    Z = draw.normal(size=(rows, columns))
+    if kind == "heavy-tailed":
+        Z /= np.sqrt(draw.chisquare(2, size=(rows, 1)) / 2)
+    if kind == "unlike in spread":
+        Z *= np.array([0.3, 0.7, 1.5, 3.0])[y][:, None]
+    apart = 0.2 if kind == "unbalanced" else 0.8
+    X = Z @ draw.normal(size=(columns, columns)) / columns**0.5 + apart * draw.normal(size=(4, columns))[y]
+    return (np.exp(X) if kind == "skewed" else X), y
+
+
+def small_sets():
+    """Name and a function of the seed for every set of few rows, and how many classes come with a task."""
+    bundled = {"iris": (load_iris, 1), "wine": (load_wine, 1), "breast cancer": (load_breast_cancer, 1), "digits": (load_digits, 2)}
+    for name, (load, together) in bundled.items():
+        yield name, (lambda _, load=load: load(return_X_y=True)), together
+    for kind in ("skewed", "heavy-tailed", "unbalanced", "unlike in spread"):
+        yield kind, (lambda seed, kind=kind: made_up(kind, seed)), 1
+    yield "skewed, 60 rows", (lambda seed: made_up("skewed", seed, 120)), 1
+    yield "heavy-tailed, 60 rows", (lambda seed: made_up("heavy-tailed", seed, 120)), 1
+
+
+def small_table(splits):
+    """Scores on sets of few rows: accuracy, log-loss and calibration error, means of the splits, and the largest log-loss."""
+    print("| set | rows | classifier | accuracy | log-loss | largest | calibration error |\n|---|---|---|---|---|---|---|")
+    for name, load, together in small_sets():
+        found = {}
+        for seed in range(splits):
+            X, y = load(seed)
+            order = np.random.default_rng(seed).permutation(len(y))
+            # Every class is in both halves.
+            order = order[np.argsort(y[order], kind="stable")]
+            learn, test = order[::2], order[1::2]
+            learn = np.random.default_rng(seed).permutation(learn)
+            X, y, T, new = X[learn], y[learn], X[test], y[test]
+            parts = [(X[y // together == t], y[y // together == t]) for t in np.unique(y // together)]
+            joint = make_pipeline(
+                StandardScaler(),
+                LogisticRegressionCV(Cs=6, cv=3, max_iter=1000, scoring="neg_log_loss", use_legacy_attributes=False),
+            )
+            made = {
+                "gaussian, all rows at once": lambda: ours([(X, y)]),
+                "gaussian, classes task by task": lambda: ours(parts),
+                "gaussian, files in between": lambda: in_files(parts),
+                "gaussian, covariance class": lambda: ours([(X, y)], covariance="class"),
+                "gaussian, calibrate off": lambda: ours([(X, y)], calibrate="off"),
+                "joint logistic regression": lambda: joint.fit(X, y),
+            }
+            for method, make in made.items():
+                model = make()
+                found.setdefault(method, []).append(scores(model.predict_proba(T), model.classes_, new))
+        for method, values in found.items():
+            (accuracy, loss, error), most = np.mean(values, axis=0), max(loss for _, loss, _ in values)
+            print(f"| {name} | {len(y)} | {method} | {accuracy:.3f} | {loss:.3f} | {most:.3f} | {error:.3f} |", flush=True)
 
 
 def cost(rows=100_000, columns=128, classes=10, turns=9):
@@ -258,6 +321,7 @@ def main():
     parser.add_argument("--only", nargs="*", default=[])
     parser.add_argument("--ways", action="store_true")
     parser.add_argument("--normal", type=int, default=0, metavar="SEEDS")
+    parser.add_argument("--small", type=int, default=0, metavar="SPLITS")
     parser.add_argument("--cost", action="store_true")
     asked = parser.parse_args()
     warnings.filterwarnings("ignore")
@@ -266,6 +330,9 @@ def main():
         return
     if asked.normal:
         normal_table(asked.normal)
+        return
+    if asked.small:
+        small_table(asked.small)
         return
     if asked.ways:
         print("| stream | way | accuracy | log-loss | calibration error |\n|---|---|---|---|---|")

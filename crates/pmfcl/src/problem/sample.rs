@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::rows::{Targets, TaskRows};
 
 /// Most different rows that are kept of a task.
-const MOST_ROWS: usize = 2000;
+pub(crate) const MOST_ROWS: usize = 2000;
 /// Most bytes of the cells of one sample: a wide task keeps fewer rows.
 const MOST_BYTES: usize = 1 << 24;
 

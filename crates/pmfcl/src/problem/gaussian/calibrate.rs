@@ -24,10 +24,12 @@
 //! the novelty of a row follows ([`crate::problem::Novelty`]), and how well the rows were predicted at the `c` and `T` chosen
 //! then ([`crate::problem::Evaluation`]): 3 kB per task.
 //!
-//! **Chosen** is the least of `Σ_t (N_t/N) table_t + 5 (ln T)² + 3 [T < 1] + 3 [c < ∞]`, `N_t` the samples of the pool when task `t` was
-//! measured. The prior keeps truly normal data at `T = 1`. A covariance of few rows is too sure of itself, never too unsure, so
-//! few rows that seem to ask for a temperature below 1 do so by chance, and most harm to normal classes came
-//! from there. A temperature below 1 has to gain as much as three rows of log-loss 1.
+//! **Chosen** from `Σ_t (N_t/N) table_t`, `N_t` the samples of the pool when task `t` was measured, is what departs from the textbook by
+//! no more than the rows show. Values of `c` and `T` whose log-loss is within 3 of the least are those that the rows do not reject:
+//! half the 95 % point of χ² with two degrees of freedom. Among them the largest `c` is taken, and with it the `T` nearest to 1.
+//! Truly normal data keep `T = 1` in this way, few rows leave it only where their evidence is clear, and many rows have so narrow a region
+//! that it costs next to nothing. A sample that stands for more rows than it has is no more evidence than its own rows, so
+//! the 3 grows in proportion.
 //!
 //! What a task adds depends on what had been learned when it was measured. Where classes were added since, it is measured again if the
 //! sample is still in memory, and else corrected ([`super::normal`]). So `c` and `T`, and with them the probabilities, depend on
@@ -43,7 +45,7 @@ use crate::error::Result;
 use crate::labels::Classes;
 use crate::problem::evaluate::{self, Evaluation};
 use crate::problem::response::{DISTANCES, Densities, Novelty, softmax};
-use crate::problem::sample::RowSample;
+use crate::problem::sample::{MOST_ROWS, RowSample};
 use crate::problem::task::{CalibrationTable, NormalLosses};
 use crate::rows::Rows;
 use crate::summary::Summary;
@@ -60,10 +62,12 @@ const CELLS: usize = SHAPES.len() * TEMPERATURES;
 pub(crate) const ADDITIVE: usize = CELLS + DISTANCES + evaluate::NUMBERS;
 /// Temperatures of the tables of model files of layout 1, from ½ to 32.
 const OLD_TEMPERATURES: usize = 25;
-/// What `(ln T)²` costs, in units of log-loss of one row.
-const PRIOR_OF_SIZE: f64 = 5.0;
-/// What a finite `c`, a finite `v₀`, and a temperature below 1 cost each.
-const PRIOR: f64 = 3.0;
+/// Log-losses this far above the least are not rejected by the rows: half the 95 % point of χ² with two degrees of freedom, `c` and `T`.
+const NOT_REJECTED: f64 = 2.996;
+/// The same with three degrees of freedom, where `v₀` is chosen too.
+const NOT_REJECTED_OF_CLASSES: f64 = 3.907;
+/// Most of the log-loss measured that the share of probability divided among all classes may cost.
+const FLOOR_COST: f64 = 0.01;
 /// A class of which less than this share is left has no other row.
 const LEAST_REST: f64 = 1e-9;
 /// Rows scored at a time.
@@ -88,6 +92,8 @@ pub(super) struct Choice {
     pub(super) shape: f64,
     /// `v₀`; infinite where all classes share one covariance.
     pub(super) pull: f64,
+    /// The share of probability that is divided equally among the classes.
+    pub(super) floor: f64,
 }
 
 impl Choice {
@@ -97,10 +103,15 @@ impl Choice {
     }
 }
 
-/// The share of probability that is divided equally among the classes, so that no log-loss is infinite. It costs every row as much, so
-/// it must be small against the log-loss of classes that are far apart: `1/(N + 1)` is 8 % of a log-loss of 0.05 at 180 rows.
+/// The share of probability that is divided equally among the classes, so that no log-loss is infinite, where nothing was measured.
 pub(super) fn floor(samples: f64) -> f64 {
     (samples + 1.0).powi(-2)
+}
+
+/// The same where rows had a mean log-loss of `loss`. The share costs every row as much, so that it must be small against the log-loss of
+/// classes that are far apart: `1/(N + 1)²` is 5 % of a log-loss of 0.005 at 60 rows. But N rows are no evidence for any certainty.
+fn floor_below(loss: f64, samples: f64) -> f64 {
+    (FLOOR_COST * loss).clamp(floor(samples).powi(2), floor(samples))
 }
 
 /// Numbers of a table.
@@ -116,38 +127,87 @@ pub(super) fn choose(
 ) -> Option<Choice> {
     let cells = cells(of_classes);
     let mut sums = vec![0.0; cells];
-    let mut found = false;
+    let (mut found, mut rows, mut scored) = (false, 0.0, 0.0);
     for table in tables.iter().filter(|table| table.losses.len() == cells) {
         found = true;
+        let share = table.samples / samples;
         for (sum, loss) in sums.iter_mut().zip(&table.losses) {
-            *sum += table.samples / samples * loss;
+            *sum += share * loss;
         }
+        let measured = table.measured();
+        rows += share * measured;
+        scored += share * measured.min(MOST_ROWS as f64);
     }
     if !found {
         return None;
     }
-    let step = PRIOR_OF_SIZE * (std::f64::consts::LN_2 / 4.0).powi(2);
-    for (i, sum) in sums.iter_mut().enumerate() {
-        let (shape, g) = (SHAPES[i / TEMPERATURES % SHAPES.len()], i % TEMPERATURES);
-        *sum += step * (g as f64 - ONE as f64).powi(2);
-        *sum += if shape.is_finite() { PRIOR } else { 0.0 };
-        *sum += if PULLS[i / CELLS].is_finite() { PRIOR } else { 0.0 };
-    }
-    let cold = |i: usize| i % TEMPERATURES < ONE;
-    let cost = |i: usize| sums[i] + if cold(i) { PRIOR } else { 0.0 };
-    let mut low = 0;
-    for i in 1..cells {
-        // Among equals the last: a plain temperature before one by rows.
-        if cost(i) <= cost(low) {
-            low = i;
+    let curves: Vec<&[f64]> = sums.chunks_exact(TEMPERATURES).collect();
+    let lows: Vec<(f64, f64)> = curves.iter().map(|curve| least(curve)).collect();
+    let slack = if of_classes { NOT_REJECTED_OF_CLASSES } else { NOT_REJECTED };
+    let slack = if scored > 0.0 { slack * rows / scored } else { slack };
+    let limit = lows.iter().map(|(_, loss)| *loss).fold(f64::INFINITY, f64::min) + slack;
+    // Covariances that are shared before others, and then plain temperatures before those by rows.
+    let rejected = |i: usize| lows[i].1 > limit;
+    let simplest = (0..PULLS.len().min(cells / CELLS))
+        .flat_map(|pull| (0..SHAPES.len()).rev().map(move |shape| pull * SHAPES.len() + shape));
+    let chosen = simplest.into_iter().find(|i| !rejected(*i))?;
+    let g = nearest_to_one(curves[chosen], lows[chosen].0, limit);
+    let floor = if rows > 0.0 {
+        floor_below(interpolated(curves[chosen], g).max(0.0) / rows, samples)
+    } else {
+        floor(samples)
+    };
+    let (shape, pull) = (SHAPES[chosen % SHAPES.len()], PULLS[chosen / SHAPES.len()]);
+    Some(Choice { temperature: temperature(g), shape, pull, floor })
+}
+
+/// Where the log-losses at one `c` are least, and how large they are there.
+fn least(curve: &[f64]) -> (f64, f64) {
+    let mut low = ONE;
+    for g in 0..curve.len() {
+        // Among equals the one at temperature 1.
+        if curve[g] < curve[low] {
+            low = g;
         }
     }
-    let row = &sums[low / TEMPERATURES * TEMPERATURES..][..TEMPERATURES];
-    // The parabola is that of what is smooth, on the side of 1 that was chosen.
-    let (g, one) = (refined(row, low % TEMPERATURES), ONE as f64);
-    let g = if cold(low) { g.min(one) } else { g.max(one) };
-    let (shape, pull) = (SHAPES[low / TEMPERATURES % SHAPES.len()], PULLS[low / CELLS]);
-    Some(Choice { temperature: temperature(g), shape, pull })
+    let g = refined(curve, low);
+    (g, interpolated(curve, g))
+}
+
+/// The place nearest to temperature 1 that is reached from `low` without log-losses above `limit`.
+fn nearest_to_one(curve: &[f64], low: f64, limit: f64) -> f64 {
+    let one = ONE as f64;
+    let mut inside = low;
+    loop {
+        if inside.total_cmp(&one).is_eq() {
+            return one;
+        }
+        let next = if inside > one { inside.ceil() - 1.0 } else { inside.floor() + 1.0 };
+        if interpolated(curve, next) <= limit {
+            inside = next;
+            continue;
+        }
+        let mut outside = next;
+        for _ in 0..50 {
+            let middle = f64::midpoint(inside, outside);
+            *(if interpolated(curve, middle) <= limit { &mut inside } else { &mut outside }) =
+                middle;
+        }
+        return inside;
+    }
+}
+
+/// A smooth curve through log-losses: between two of them the mean of both parabolas, weighted by nearness.
+fn interpolated(curve: &[f64], g: f64) -> f64 {
+    let left = (g as usize).min(curve.len() - 2);
+    let parabola = |middle: usize| {
+        let middle = middle.clamp(1, curve.len() - 2);
+        let (a, b, c) = (curve[middle - 1], curve[middle], curve[middle + 1]);
+        let x = g - middle as f64;
+        b + x * (c - a) / 2.0 + x * x * (a - 2.0 * b + c) / 2.0
+    };
+    let share = g - left as f64;
+    (1.0 - share) * parabola(left) + share * parabola(left + 1)
 }
 
 /// Whether one of the tables was measured by leave-one-out.
@@ -326,7 +386,8 @@ struct Block<'a> {
 }
 
 impl Measured<'_> {
-    /// The table of a task, each row left out of the model; how well the rows are predicted is still to be measured.
+    /// The table of a task, each row left out of the model; how well the rows are predicted is still to be measured, and distances
+    /// where classes have covariances of their own, which depend on the choice.
     ///
     /// # Errors
     /// When the basis refuses a row.
@@ -339,21 +400,23 @@ impl Measured<'_> {
             Some(_) => None,
         };
         let mut losses = vec![0.0; cells(self.scatters.is_some())];
-        let mut scored = 0.0;
+        let (mut scored, mut distances) = (0.0, Vec::new());
         for (part, pull) in losses.chunks_exact_mut(CELLS).zip(PULLS) {
-            scored = 0.0;
+            (scored, distances) = (0.0, vec![0.0; DISTANCES]);
             let mut powers = Vec::new();
             self.each(task, kept.as_ref(), pull, |row| {
                 scored += row.weight;
+                distances[Novelty::step(self.distance(&row))] += row.weight;
                 self.add_row(part, &row, &mut powers);
             })?;
         }
         if scored > 0.0 {
             let scale = task.samples / scored;
             losses.iter_mut().for_each(|loss| *loss = (*loss * scale).max(0.0));
+            distances.iter_mut().for_each(|count| *count *= scale);
         }
-        let table =
-            CalibrationTable { samples: self.pooled, losses, ..CalibrationTable::default() };
+        let samples = self.pooled;
+        let table = CalibrationTable { samples, losses, distances, ..CalibrationTable::default() };
         Ok((table, kept))
     }
 
@@ -433,7 +496,7 @@ impl Measured<'_> {
         table: &mut CalibrationTable,
     ) -> Result<()> {
         let (mut found, mut distances) = (Evaluation::new(0), vec![0.0; DISTANCES]);
-        let floor = floor(self.pooled);
+        let floor = choice.floor;
         self.each(task, rows, choice.pull, |row| {
             let mut p = self.scores(&row, choice.shape);
             softmax(&mut p, choice.temperature * self.stretch(&row, choice.shape));
@@ -463,7 +526,7 @@ impl Measured<'_> {
 
     /// What the temperature of a row is multiplied by; heavy tails of class densities do the same by themselves.
     fn stretch(&self, row: &LeftOut<'_>, shape: f64) -> f64 {
-        let choice = Choice { temperature: 1.0, shape, pull: f64::INFINITY };
+        let choice = Choice { temperature: 1.0, shape, pull: f64::INFINITY, floor: 0.0 };
         if row.log_dets.is_some() { 1.0 } else { choice.stretch(self.distance(row)) }
     }
 
@@ -661,41 +724,112 @@ mod tests {
     }
 
     #[test]
-    fn without_evidence_the_prior_leaves_the_temperature_at_one() {
+    fn without_evidence_the_temperature_is_one() {
         assert_eq!(choose(&[], 10.0, false), None);
         let flat = choose(&[&table(vec![0.0; CELLS])], 10.0, false).unwrap();
         let infinite = f64::INFINITY;
-        assert_eq!(flat, Choice { temperature: 1.0, shape: infinite, pull: infinite });
+        let textbook =
+            Choice { temperature: 1.0, shape: infinite, pull: infinite, floor: floor(10.0) };
+        assert_eq!(flat, textbook);
         let flat = choose(&[&table(vec![0.0; CLASS_CELLS])], 10.0, true).unwrap();
-        assert_eq!(flat, Choice { temperature: 1.0, shape: infinite, pull: infinite });
+        assert_eq!(flat, textbook);
     }
 
     #[test]
-    fn strong_evidence_outweighs_the_prior() {
-        // Least at c = 1 (the fourth) and g = 13.4; 1e6 rows' worth of losses leave the prior no say beyond 1e-5.
+    fn strong_evidence_decides() {
+        // Least at c = 1 (the fourth) and g = 13.4; 1e10 rows' worth of losses reject all that is farther away than 1e-5.
         let loss = |i: usize| {
             let (c, g) = ((i / TEMPERATURES) as f64, (i % TEMPERATURES) as f64);
-            1e6 * ((c - 3.0).powi(2) + (g - 13.4).powi(2))
+            1e10 * ((c - 3.0).powi(2) + (g - 13.4).powi(2))
         };
         let found = choose(&[&table((0..CELLS).map(loss).collect())], 3.0, false).unwrap();
         assert!((found.shape - 1.0).abs() < 1e-15, "{found:?}");
         assert!((found.temperature / temperature(13.4) - 1.0).abs() < 1e-5, "{found:?}");
     }
 
-    /// Two and a half rows' worth of evidence for a temperature below 1 is chance, four rows' worth is not; above 1 there is no such step.
+    /// A table whose log-losses are a parabola in ln T that gains so much at its least, against T = 1.
+    fn parabola(gain: f64, least: f64) -> Vec<f64> {
+        let bend = gain / (least - ONE as f64).powi(2);
+        (0..CELLS).map(|i| 100.0 + bend * ((i % TEMPERATURES) as f64 - least).powi(2)).collect()
+    }
+
+    /// Temperatures on both sides of 1 are left for what 95 % of chance does not explain, and by no more than that.
     #[test]
-    fn a_temperature_below_one_takes_evidence() {
-        let at = |gain: f64, least: f64| {
-            // A parabola in ln T that has gained so much at its least, against T = 1.
-            let bend = gain / (least - ONE as f64).powi(2);
-            let loss = |i: usize| 100.0 + bend * ((i % TEMPERATURES) as f64 - least).powi(2);
-            choose(&[&table((0..CELLS).map(loss).collect())], 3.0, false).unwrap()
+    fn the_temperature_is_the_nearest_to_one_that_is_not_rejected() {
+        let at =
+            |gain: f64, least: f64| choose(&[&table(parabola(gain, least))], 3.0, false).unwrap();
+        for (gain, least) in [(0.01, 7.0), (2.5, 1.0), (2.5, 7.0), (2.9, 20.0), (2.9, 0.0)] {
+            let found = at(gain, least);
+            assert!((found.temperature - 1.0).abs() < 1e-12, "{gain} {least}: {found:?}");
+        }
+        for (gain, least) in [(3.1, 7.0), (5.0, 1.0), (5.0, 7.3), (40.0, 20.6), (1e4, 2.0)] {
+            let away = (least - ONE as f64) * (1.0 - (NOT_REJECTED / gain).sqrt());
+            let (found, expected) = (at(gain, least), temperature(ONE as f64 + away));
+            assert!(
+                (found.temperature / expected - 1.0).abs() < 1e-9,
+                "{gain} {least}: {found:?} {expected}"
+            );
+            assert_eq!(found.shape, f64::INFINITY);
+        }
+    }
+
+    #[test]
+    fn a_temperature_by_rows_takes_evidence() {
+        let with = |gain: f64| {
+            let loss = |i: usize| if i / TEMPERATURES == 3 { 100.0 - gain } else { 100.0 };
+            choose(&[&table((0..CELLS).map(loss).collect())], 3.0, false).unwrap().shape
         };
-        assert_eq!(at(2.5, 1.0), at(0.0, 0.0));
-        assert!((at(2.5, 1.0).temperature - 1.0).abs() < 1e-15);
-        assert!(at(5.0, 1.0).temperature < 0.7);
-        assert!(at(2.5, 7.0).temperature > 1.3);
-        assert!(at(0.01, 7.0).temperature >= 1.0);
+        assert_eq!(with(2.5), f64::INFINITY);
+        assert!((with(3.5) - 1.0).abs() < 1e-15);
+        let pulled = |gain: f64| {
+            let loss = |i: usize| if i / CELLS == 4 { 100.0 - gain } else { 100.0 };
+            choose(&[&table((0..CLASS_CELLS).map(loss).collect())], 3.0, true).unwrap().pull
+        };
+        assert_eq!(pulled(3.5), f64::INFINITY);
+        assert!((pulled(4.5) - 1.0).abs() < 1e-15);
+    }
+
+    /// A sample of 2,000 rows that stands for 20,000 is evidence of 2,000.
+    #[test]
+    fn what_a_sample_stands_for_is_no_evidence() {
+        let of = |rows: f64, gain: f64| {
+            let mut table = table(parabola(gain, 7.0));
+            table.distances = vec![0.0; DISTANCES];
+            table.distances[5] = rows;
+            choose(&[&table], 3.0, false).unwrap().temperature
+        };
+        assert!(of(2000.0, 20.0) > 1.3);
+        assert!((of(2000.0, 20.0) - of(20.0, 20.0)).abs() < 1e-15);
+        assert!((of(20_000.0, 20.0) - 1.0).abs() < 1e-15);
+        assert!((of(20_000.0, 200.0) - of(2000.0, 20.0)).abs() < 1e-9);
+    }
+
+    /// The share of probability that all classes get costs 1 % of the log-loss at most, within what so many rows can vouch for.
+    #[test]
+    fn the_floor_is_small_against_the_log_loss() {
+        assert!((floor_below(0.7, 99.0) - 1e-4).abs() < 1e-18);
+        assert!((floor_below(1e-4, 99.0) - 1e-6).abs() < 1e-18);
+        assert!((floor_below(0.0, 99.0) - 1e-8).abs() < 1e-18);
+        let mut measured = table(parabola(1.0, 7.0));
+        measured.distances = vec![0.0; DISTANCES];
+        measured.distances[5] = 1e6;
+        let found = choose(&[&measured], 3.0, false).unwrap().floor;
+        // A log-loss of 101 among so many rows.
+        assert!((found - floor_below(101e-6, 3.0)).abs() < 1e-15, "{found}");
+    }
+
+    #[test]
+    fn losses_between_cells_are_those_of_a_smooth_curve() {
+        let curve: Vec<f64> = (0..TEMPERATURES).map(|g| (g as f64 - 9.3).powi(2) + 2.0).collect();
+        for g in [0.0, 0.4, 1.0, 7.25, 9.3, 27.0, 27.6, 28.0] {
+            let exact = (g - 9.3f64).powi(2) + 2.0;
+            assert!((interpolated(&curve, g) - exact).abs() < 1e-10, "{g}");
+        }
+        let rough: Vec<f64> = (0..TEMPERATURES).map(|g| (g as f64).sin()).collect();
+        for (g, value) in rough.iter().enumerate() {
+            let near = interpolated(&rough, (g as f64 - 1e-9).max(0.0));
+            assert!((near - value).abs() < 1e-8, "{g}");
+        }
     }
 
     #[test]

@@ -264,16 +264,17 @@ impl Gaussian {
             .filter(|_| self.calibrate == Calibrate::On);
         let temperature = self.plain_temperature(tables);
         Ok(match (of_classes, measured) {
-            (false, Some(choice)) => row_temperature(model, choice, pool.samples),
+            (false, Some(choice)) => row_temperature(model, choice),
             (false, None) => ClassRule::Softmax { temperature },
             (true, measured) => {
                 let (shape, pull) = (f64::INFINITY, class_covariance::PLAIN);
-                let choice = measured.unwrap_or(Choice { temperature, shape, pull });
+                let floor = calibrate::floor(pool.samples);
+                let choice = measured.unwrap_or(Choice { temperature, shape, pull, floor });
                 let classes = ClassModel::new(model, &pool.scatters, effective, choice.pull)?;
                 ClassRule::ClassCovariance(Arc::new(Densities {
                     temperature: choice.temperature,
                     shape: choice.shape,
-                    floor: calibrate::floor(pool.samples),
+                    floor: choice.floor,
                     usual: model.effective_features(),
                     classes: classes.densities(),
                 }))
@@ -306,11 +307,11 @@ fn tables_now<'a>(
     known.chain(measured.iter().map(|(_, table)| table)).collect()
 }
 
-fn row_temperature(model: &Discriminants, choice: calibrate::Choice, samples: f64) -> ClassRule {
+fn row_temperature(model: &Discriminants, choice: Choice) -> ClassRule {
     ClassRule::RowTemperature(Arc::new(RowTemperature {
         temperature: choice.temperature,
         shape: choice.shape,
-        floor: calibrate::floor(samples),
+        floor: choice.floor,
         present: model.priors().iter().map(|share| *share > 0.0).collect(),
         nearest: choice.shape.is_finite().then(|| nearest_class(model)),
     }))
