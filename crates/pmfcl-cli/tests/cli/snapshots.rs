@@ -949,14 +949,14 @@ fn tables_of_show() {
       accumulator qr (auto)
       preference  samples
       samples     80
-      calibration temperature      1, error 0.0000762 (rows left out)
+      calibration temperature      1, error 0.0000000116 (rows left out)
 
     Tasks (2)
 
       task  samples  rank  weight  accuracy  log-loss  forgetting     bound
       ────  ───────  ────  ──────  ────────  ────────  ──────────  ────────
-      a          40     4     0.5         1  0.0000762      0.0634    0.0634
-      b          40     4     0.5         1  0.0000762      0.0578    0.0578
+      a          40     4     0.5         1  0.0000000116      0.0634    0.0634
+      b          40     4     0.5         1  0.0000000116      0.0578    0.0578
 
       accuracy, log-loss: of a sample of the rows, each predicted by the model
       without it, when the task was measured
@@ -989,10 +989,10 @@ fn tables_of_score() {
     assert_snapshot!(printed(&place, "score k.pmf c.csv"), @r"
     Scores
 
-      task     samples  accuracy  log-loss     Brier  calibration error
-      ───────  ───────  ────────  ────────  ────────  ─────────────────
-      c             40         1  0.0000762  0.0000000116           0.0000762
-      overall       40         1  0.0000762  0.0000000116           0.0000762
+      task     samples  accuracy  log-loss      Brier  calibration error
+      ───────  ───────  ────────  ────────  ─────────  ─────────────────
+      c             40         1  0.0000000116         ~0           0.0000000116
+      overall       40         1  0.0000000116         ~0           0.0000000116
 
     Reliability: calibrated where both columns agree
 
