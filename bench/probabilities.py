@@ -217,7 +217,12 @@ def made_up(kind, seed, rows=1000, columns=10):
 
 def small_sets():
     """Name and a function of the seed for every set of few rows, and how many classes come with a task."""
-    bundled = {"iris": (load_iris, 1), "wine": (load_wine, 1), "breast cancer": (load_breast_cancer, 1), "digits": (load_digits, 2)}
+    bundled = {
+        "iris": (load_iris, 1),
+        "wine": (load_wine, 1),
+        "breast cancer": (load_breast_cancer, 1),
+        "digits": (load_digits, 2),
+    }
     for name, (load, together) in bundled.items():
         yield name, (lambda _, load=load: load(return_X_y=True)), together
     for kind in ("skewed", "heavy-tailed", "unbalanced", "unlike in spread"):
@@ -228,7 +233,9 @@ def small_sets():
 
 def small_table(splits):
     """Scores on sets of few rows: accuracy, log-loss and calibration error, means of the splits, and the largest log-loss."""
-    print("| set | rows | classifier | accuracy | log-loss | largest | calibration error |\n|---|---|---|---|---|---|---|")
+    print(
+        "| set | rows | classifier | accuracy | log-loss | largest | calibration error |\n|---|---|---|---|---|---|---|"
+    )
     for name, load, together in small_sets():
         found = {}
         for seed in range(splits):
@@ -257,7 +264,9 @@ def small_table(splits):
                 found.setdefault(method, []).append(scores(model.predict_proba(T), model.classes_, new))
         for method, values in found.items():
             (accuracy, loss, error), most = np.mean(values, axis=0), max(loss for _, loss, _ in values)
-            print(f"| {name} | {len(y)} | {method} | {accuracy:.3f} | {loss:.3f} | {most:.3f} | {error:.3f} |", flush=True)
+            print(
+                f"| {name} | {len(y)} | {method} | {accuracy:.3f} | {loss:.3f} | {most:.3f} | {error:.3f} |", flush=True
+            )
 
 
 def cost(rows=100_000, columns=128, classes=10, turns=9):
