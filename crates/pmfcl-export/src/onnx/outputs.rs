@@ -218,16 +218,18 @@ fn densities(graph: &mut Graph, columns: &str, rule: &Densities) -> String {
     graph.node("Add", &[&tail, &shifts], &[])
 }
 
-/// Softmax, mixed with equal shares of the classes that have rows.
+/// Softmax, mixed with equal shares of the classes that have rows. Not as `(1 − floor) p + share`: onnxruntime leaves out a factor that is
+/// near 1, and probabilities then have a sum above 1.
 fn with_floor(graph: &mut Graph, scores: &str, floor: f64, has_rows: &[bool]) {
     let softmax = graph.node("Softmax", &[scores], &[("axis", 1)]);
     let possible = has_rows.iter().filter(|has_rows| **has_rows).count().max(1);
-    let share = |has_rows: &bool| if *has_rows { floor / possible as f64 } else { 0.0 };
+    let share = |has_rows: &bool| if *has_rows { 1.0 / possible as f64 } else { 0.0 };
     let shares: Vec<f64> = has_rows.iter().map(share).collect();
-    let rest = graph.number("rest", 1.0 - floor);
-    let floor = graph.numbers("floor", &[1, has_rows.len()], &shares);
-    let kept = graph.node("Mul", &[&softmax, &rest], &[]);
-    graph.node_into(PROBABILITIES, "Add", &[&kept, &floor], &[]);
+    let shares = graph.numbers("shares", &[1, has_rows.len()], &shares);
+    let floor = graph.number("floor", floor);
+    let missing = graph.node("Sub", &[&shares, &softmax], &[]);
+    let missing = graph.node("Mul", &[&missing, &floor], &[]);
+    graph.node_into(PROBABILITIES, "Add", &[&softmax, &missing], &[]);
 }
 
 /// Clipped to [0, 1] and divided by the sum; where that is 0, equal shares of the classes that have rows.
