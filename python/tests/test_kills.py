@@ -42,7 +42,10 @@ def writer(path, out, number):
 @pytest.mark.skipif(sys.platform == "win32", reason="needs fork and SIGKILL")
 def test_a_save_that_was_acknowledged_is_there(tmp_path):
     path, chance = tmp_path / "m.pmf", random.Random(3)
+    begin = time.perf_counter()
     learned([0]).save(path)
+    # Within some saves, however busy the machine is.
+    longest = max(0.006, 4 * (time.perf_counter() - begin))
     known, within, after, acknowledged = "0", 0, 0, 0
     for number in range(1, KILLS + 1):
         back, out = os.pipe()
@@ -54,7 +57,7 @@ def test_a_save_that_was_acknowledged_is_there(tmp_path):
         os.close(out)
         said = os.read(back, 4096)
         assert said.startswith(b"writing"), said
-        time.sleep(chance.random() * 0.006)
+        time.sleep(chance.random() * longest)
         os.kill(child, signal.SIGKILL)
         while more := os.read(back, 1 << 16):
             said += more
