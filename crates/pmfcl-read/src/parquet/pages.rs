@@ -193,29 +193,17 @@ impl Checked {
         Self { store, content: AtomicU64::new(u64::MAX) }
     }
 
-    /// Checks the header at `start`, whose first bytes these are.
+    /// Checks the header at `start`, whose first bytes these are. Headers of lists, which hold numbers, are wholly among them.
     fn check(&self, start: u64, head: &[u8]) -> Result<()> {
-        let refused = |what| ParquetError::General(format!("the page at byte {start} {what}"));
+        let packed = check_sizes(head)
+            .map_err(|what| ParquetError::General(format!("the page at byte {start} {what}")))?;
         // Without bytes behind it, what follows is the next header.
-        if check_sizes(head).map_err(refused)? == Some(0) {
-            return Ok(());
-        }
-        let len = struct_len(head).map_or_else(|| self.long_header(start), |len| Ok(Some(len)))?;
-        if let Some(len) = len {
+        if let (Some(1..), Some(len)) = (packed, struct_len(head)) {
             self.content.store(start + len as u64, Ordering::Relaxed);
         }
         Ok(())
     }
-
-    /// The length of a header that is longer than what was read of it.
-    fn long_header(&self, start: u64) -> Result<Option<usize>> {
-        let most = self.store.len().saturating_sub(start).min(LONGEST_HEADER);
-        Ok(struct_len(&self.store.get_bytes(start, most as usize)?))
-    }
 }
-
-/// Longest header of a page that is looked for: statistics of long texts are in it.
-const LONGEST_HEADER: u64 = 1 << 20;
 
 impl Length for Checked {
     fn len(&self) -> u64 {
