@@ -12,15 +12,19 @@ BUILD := $(CARGO) build --quiet --workspace --all-features
 # A fixed seed: a gate must not be a lottery. `make search` looks with new ones.
 export PROPTEST_RNG_SEED ?= 1
 
-.PHONY: demo test bench fmt fmt-check lint phrases package rust-test doc-test docs deny dependencies python-lint tools wheel python-test flower-test spark-test onnx-test browser-test search sweep soak fuzz clean advisories lock engines-test stores-test
+.PHONY: demo test bench fmt fmt-check lint phrases package rust-test docs deny dependencies python-lint tools wheel python-test flower-test spark-test onnx-test browser-test search sweep soak fuzz clean advisories lock engines-test stores-test
 
 demo:            ## the main job on bundled real data; pictures in ./pmfcl-demo
 	$(CARGO) run --profile demo -p pmfcl-cli --no-default-features -- demo
 
+# Clippy is the compiler with more lints: as a wrapper it checks our crates while they are compiled, and nothing is compiled a second
+# time for `cargo clippy`. A warning is an error.
+LINTED := RUSTC_WORKSPACE_WRAPPER=clippy-driver CLIPPY_ARGS=-Dwarnings__CLIPPY_HACKERY__
+
 # Stages in brackets run at the same time, `+` is one after the other; the time of each is printed at the end. Flower's tests
 # mostly wait, so the rest goes on meanwhile; Python's run on one processor.
 test:            ## everything CI runs
-	$(PYTHON) tests/stages/run.py fmt-check phrases '[tools' 'lint]' rust-test '[python-test' 'doc-test+docs+package+python-lint]' \
+	$(LINTED) $(PYTHON) tests/stages/run.py fmt-check phrases '[tools' 'rust-test]' '[python-test' 'docs+package+python-lint]' \
 	  '[flower-test' spark-test 'onnx-test+browser-test+dependencies]'
 
 bench:           ## speed, memory and accuracy; ratios, one run
@@ -31,7 +35,7 @@ bench:           ## speed, memory and accuracy; ratios, one run
 
 fmt:             ## format everything
 	$(CARGO) fmt --all
-	$(MAKE) --no-print-directory $(VENV)/ruff && $(VENV)/bin/ruff format $(PYTHONS) && $(VENV)/bin/ruff check --fix $(PYTHONS)
+	$(MAKE) --no-print-directory $(VENV)/tools && $(VENV)/bin/ruff format $(PYTHONS) && $(VENV)/bin/ruff check --fix $(PYTHONS)
 
 fmt-check:
 	$(CARGO) fmt --all --check
@@ -40,7 +44,7 @@ lint: phrases
 	$(CARGO) clippy --workspace --all-targets --all-features -- -D warnings
 
 # Spelling (dictionary in _typos.toml), phrases that have an ordinary word instead, and documents wrapped at 100 columns.
-phrases: $(VENV)/typos
+phrases: $(VENV)/tools
 	$(PYTHON) tests/phrases/check.py
 	$(PYTHON) tests/phrases/wrap.py --check README.md ARCHITECTURE.md CONTRIBUTING.md docs/*.md
 	$(VENV)/bin/typos
@@ -51,20 +55,18 @@ rust-test:
 	then $(CARGO) nextest run --workspace --all-features --no-fail-fast; \
 	else $(CARGO) test --workspace --all-features --no-fail-fast --lib --bins --tests; fi
 
-doc-test:
-	$(CARGO) test --workspace --all-features --doc
-
-# Also the public names of the core against the list in tests/surface.
+# The examples in the documents, and the documents themselves, from what is compiled already: `cargo doc` would have every dependency
+# checked again. Also the public names of the core against the list in tests/surface.
 docs:
-	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --all-features --no-deps --quiet
+	RUSTDOC="$(CURDIR)/tests/stages/rustdoc.py" $(CARGO) test --quiet --workspace --all-features --doc
 	$(PYTHON) tests/surface/check.py
 
-python-lint: $(VENV)/ruff $(VENV)/python
+python-lint: $(VENV)/tools $(VENV)/python
 	$(VENV)/bin/ruff format --check $(PYTHONS) && $(VENV)/bin/ruff check $(PYTHONS)
 	$(VENV)/bin/python -m mypy
 
 # Everything the Python tests need, fetched while the first crates compile.
-tools: $(VENV)/ruff $(VENV)/typos $(VENV)/python $(VENV)/onnx $(VENV)/browser
+tools: $(VENV)/tools $(VENV)/python $(VENV)/onnx $(VENV)/browser
 	$(MAKE) --no-print-directory $(VENV)/flower || true
 	if command -v java >/dev/null; then $(MAKE) --no-print-directory $(VENV)/spark || true; fi
 
@@ -177,31 +179,35 @@ $(DENY):
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
-# What the tests install is locked with hashes (`make lock` writes the locks): a file that was exchanged on its way is refused.
-INSTALL := $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r
+# What the tests install is locked with hashes (`make lock` writes the locks): a file that was exchanged on its way is refused. uv takes
+# a fifth of pip's time; where it cannot reach the packages, pip may know how to.
+UV := $(VENV)/bin/uv pip install --quiet --python $(VENV)/bin/python
+PIP := $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check
+define install
+$(UV) $(1) || $(PIP) $(1)
+endef
 
-$(VENV)/ruff $(VENV)/typos: $(VENV)/bin/python tests/tools/requirements.lock
-	$(INSTALL) tests/tools/requirements.lock && touch $@
+$(VENV)/tools: $(VENV)/bin/python tests/tools/requirements.lock
+	$(PIP) --require-hashes -r tests/tools/requirements.lock && touch $@
 
-$(VENV)/python: $(VENV)/bin/python python/tests/requirements.lock
-	$(INSTALL) python/tests/requirements.lock && touch $@
+$(VENV)/python: $(VENV)/tools python/tests/requirements.lock
+	$(call install,--require-hashes -r python/tests/requirements.lock) && touch $@
 
-$(VENV)/onnx $(VENV)/browser $(VENV)/flower $(VENV)/spark: $(VENV)/%: $(VENV)/bin/python tests/%/requirements.lock
-	$(INSTALL) tests/$*/requirements.lock && touch $@
+$(VENV)/onnx $(VENV)/browser $(VENV)/flower $(VENV)/spark: $(VENV)/%: $(VENV)/tools tests/%/requirements.lock
+	$(call install,--require-hashes -r tests/$*/requirements.lock) && touch $@
 
-lock:            ## writes the locks of the lists of Python packages the tests install
-	$(PYTHON) -m pip install --quiet --disable-pip-version-check --target $(TOOLS)/uv 'uv==0.13.7'
-	tests/tools/lock.sh $(TOOLS)/uv/bin/uv
+lock: $(VENV)/tools  ## writes the locks of the lists of Python packages the tests install
+	tests/tools/lock.sh $(VENV)/bin/uv
 
-$(VENV)/engines: $(VENV)/bin/python tests/engines/requirements.txt
-	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r tests/engines/requirements.txt && touch $@
+$(VENV)/engines: $(VENV)/tools tests/engines/requirements.txt
+	$(call install,-r tests/engines/requirements.txt) && touch $@
 
-$(VENV)/stores: $(VENV)/bin/python tests/stores/requirements.txt
-	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r tests/stores/requirements.txt && touch $@
+$(VENV)/stores: $(VENV)/tools tests/stores/requirements.txt
+	$(call install,-r tests/stores/requirements.txt) && touch $@
 
 # Peers that benchmarks compare with.
-$(VENV)/peers: $(VENV)/bin/python
-	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check numpy scipy threadpoolctl scikit-learn pyarrow polars && touch $@
+$(VENV)/peers: $(VENV)/tools
+	$(call install,numpy scipy threadpoolctl scikit-learn pyarrow polars) && touch $@
 
 clean:
 	rm -rf target $(VENV) pmfcl-demo
