@@ -16,6 +16,7 @@ use pulp::{Simd, WithSimd};
 
 use super::instructions::dispatch;
 use super::parallel::share;
+use super::zeros::zeros;
 use super::{Gram, Triangle};
 
 /// Steps of power iteration: the estimate is within a factor of about two after three.
@@ -33,7 +34,7 @@ pub(crate) fn decompose(gram: &Gram) -> Option<(Triangle, f64)> {
     }
     let (m, p) = gram.shape();
     let width = m + p;
-    let mut cells = vec![0.0; m * width];
+    let mut cells = zeros(m * width);
     // Powers of two change no digit; they only keep the estimate from measuring units.
     let scale: Vec<f64> = (0..m).map(|i| unit(gram.xx(i, i))).collect();
     for i in 0..m {
@@ -93,7 +94,7 @@ pub(crate) fn decompose_in_place(m: usize, p: usize, cells: &mut [f64]) -> Optio
 /// `[R₂ | Z₂]` after `[R₁ | Z₁]`: `R = R₂R₁`, `Z = R₂Z₁ + Z₂`.
 pub(super) fn compose(second: &Triangle, first: &Triangle) -> Triangle {
     let (m, p, width) = (first.m, first.p, first.m + first.p);
-    let mut cells = vec![0.0; m * width];
+    let mut cells = zeros(m * width);
     let a = MatRef::from_column_major_slice(&first.cells, width, m);
     let b = MatRef::from_column_major_slice(&second.cells, width, m);
     let out = MatMut::from_column_major_slice_mut(&mut cells, width, m);

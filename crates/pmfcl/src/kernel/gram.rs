@@ -21,6 +21,7 @@ use pulp::{Simd, WithSimd};
 use super::instructions::dispatch;
 use super::strip::{DEEP, STRIPS, Strip, WIDE, groups};
 use super::tile::{self, SIX};
+use super::zeros::zeros;
 use super::{Source, parallel};
 
 /// Numbers in a block.
@@ -59,7 +60,7 @@ impl Gram {
         Self {
             m,
             p,
-            xx: vec![0.0; x * (x + 1) / 2 * BLOCK],
+            xx: zeros(x * (x + 1) / 2 * BLOCK),
             yx: vec![0.0; y * x * BLOCK],
             yy: vec![0.0; y * WIDE],
         }
@@ -237,6 +238,17 @@ impl Gram {
     /// Adds to `Σ y²` of target `k`.
     pub(crate) fn add_yy(&mut self, k: usize, v: f64) {
         self.yy[k] += v;
+    }
+
+    /// Replaces the sums of the first feature with all features.
+    pub(super) fn set_first(&mut self, sums: &[f64]) {
+        for (j, v) in sums.iter().enumerate() {
+            self.xx[upper(0, j / WIDE) + j % WIDE] = *v;
+            // The block on the diagonal is whole.
+            if j < WIDE {
+                self.xx[j * WIDE] = *v;
+            }
+        }
     }
 
     /// Whether no sum has overflowed.

@@ -2,8 +2,13 @@
 //!
 //! ```text
 //! rows ──fill (f64)──▶ strip ──units, round──▶ panels of columns (f32) ──products (f32)──▶ sums (f64)
+//!                        │                       └──── products with the first column (f64) ──▶ sums (f64)
 //!                        └───────────────────── products with targets (f64) ─────────────▶ sums (f64)
 //! ```
+//!
+//! The first column, the intercept where there is one, gives the means that are taken out of all other sums. Its products are exact ones of
+//! the rounded rows: an error in means is shared by all columns, so that it grows with their number where other errors grow with its
+//! root, and sums of fewer rows than columns would not be positive definite.
 //!
 //! Every number is off by `2⁻²⁴` of itself and a piece's sum by a few times that, independently of other pieces, so a sum over many
 //! rows has about seven digits however many there are. Columns are first brought to sizes near 1 by powers of two, which change no
@@ -51,10 +56,12 @@ impl Mixed<'_> {
         sizes.resize(m.next_multiple_of(BROAD), 1.0);
         let strips: Vec<RwLock<Rounded>> =
             (0..count).map(|_| RwLock::new(Rounded::new(m, p, rows.len().min(DEEP)))).collect();
+        let mut lead = vec![0.0; m];
+        gram.xx_from(0, &mut lead);
         // The last columns are the longest: they come first.
         let bands: Vec<Mutex<(Range<usize>, &mut [f64])>> =
             gram.bands(BAND).into_iter().rev().map(Mutex::new).collect();
-        let targets = Mutex::new(Targets { xy: vec![0.0; m * p], yy: vec![0.0; p] });
+        let doubles = Mutex::new(Doubles::zeros(m, p));
         let rounds = rows.len().div_ceil(count * DEEP);
         let tickets: Vec<[AtomicUsize; 2]> = (0..rounds).map(|_| Default::default()).collect();
         parallel::team(threads, |meeting| {
@@ -81,8 +88,8 @@ impl Mixed<'_> {
                         let columns = columns.clone();
                         dispatch(Products { columns, sums, strips: &strips, sizes: &sizes });
                     } else if job == bands.len() {
-                        let sums = &mut *lock(&targets);
-                        strips.iter().for_each(|strip| sums.add(&strip.targets));
+                        let sums = &mut *lock(&doubles);
+                        strips.iter().for_each(|strip| sums.add(&strip.doubles));
                     } else {
                         break;
                     }
@@ -93,7 +100,11 @@ impl Mixed<'_> {
             }
         });
         drop(bands);
-        let sums = targets.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let sums = doubles.into_inner().unwrap_or_else(PoisonError::into_inner);
+        for (j, v) in lead.iter_mut().enumerate() {
+            *v += sums.lead[j] * (sizes[0] * sizes[j]);
+        }
+        gram.set_first(&lead);
         for k in 0..p {
             for (i, v) in sums.xy[k * m..(k + 1) * m].iter().enumerate() {
                 gram.add_xy(i, k, *v);
@@ -106,23 +117,30 @@ impl Mixed<'_> {
 /// Columns from which on threads share the work.
 const SHARED: usize = 384;
 
-/// Products with targets, in double precision.
-struct Targets {
+/// Sums in double precision.
+struct Doubles {
     /// `XᵀY`, target after target.
     xy: Vec<f64>,
     yy: Vec<f64>,
+    /// Products of the first feature with all features, rounded and in their units.
+    lead: Vec<f64>,
 }
 
-impl Targets {
+impl Doubles {
+    fn zeros(m: usize, p: usize) -> Self {
+        Self { xy: vec![0.0; m * p], yy: vec![0.0; p], lead: vec![0.0; m] }
+    }
+
     fn add(&mut self, other: &Self) {
-        let xy = self.xy.iter_mut().zip(&other.xy);
-        for (sum, v) in xy.chain(self.yy.iter_mut().zip(&other.yy)) {
-            *sum += v;
+        for (mine, theirs) in
+            [(&mut self.xy, &other.xy), (&mut self.yy, &other.yy), (&mut self.lead, &other.lead)]
+        {
+            mine.iter_mut().zip(theirs).for_each(|(sum, v)| *sum += v);
         }
     }
 }
 
-/// A strip of rounded rows in panels, and its products with targets.
+/// A strip of rounded rows in panels, and its sums in double precision.
 struct Rounded {
     m: usize,
     depth: usize,
@@ -130,7 +148,7 @@ struct Rounded {
     filled: Vec<f64>,
     /// Two f32 in the place of one f64.
     packed: Aligned,
-    targets: Targets,
+    doubles: Doubles,
 }
 
 impl Rounded {
@@ -141,29 +159,31 @@ impl Rounded {
             rows: 0,
             filled: vec![0.0; MANY.min(depth) * (m + p)],
             packed: Aligned::zeros(m.div_ceil(BROAD) * depth * BROAD / 2),
-            targets: Targets { xy: vec![0.0; m * p], yy: vec![0.0; p] },
+            doubles: Doubles::zeros(m, p),
         }
     }
 
     /// Takes some rows in the place of those it has.
     fn load(&mut self, source: &impl Source, rows: Range<usize>, units: &[f64]) {
-        let (m, p) = (self.m, self.targets.yy.len());
+        let (m, p) = (self.m, self.doubles.yy.len());
         let width = m + p;
         self.rows = rows.len();
+        self.doubles.lead.fill(0.0);
         for done in (0..rows.len()).step_by(MANY) {
             let take = MANY.min(rows.len() - done);
             let filled = &mut self.filled[..take * width];
             source.fill(rows.start + done, filled);
             let panels = pulp::bytemuck::cast_slice_mut(self.packed.cells_mut());
             let panels = pulp::as_arrays_mut::<BROAD, f32>(panels).0;
-            dispatch(Round { filled, width, units, panels, depth: self.depth, done });
+            let lead = &mut self.doubles.lead;
+            dispatch(Round { filled, width, units, panels, depth: self.depth, done, lead });
             // Row-major rows are the columns of the transposed matrix.
             let all = MatRef::from_column_major_slice(&*filled, width, take);
-            let out = MatMut::from_column_major_slice_mut(&mut self.targets.xy, m, p);
+            let out = MatMut::from_column_major_slice_mut(&mut self.doubles.xy, m, p);
             let how = if done == 0 { Accum::Replace } else { Accum::Add };
             let y = all.subrows(m, p);
             matmul(out, how, all.subrows(0, m), y.transpose(), 1.0, Par::Seq);
-            for (k, yy) in self.targets.yy.iter_mut().enumerate() {
+            for (k, yy) in self.doubles.yy.iter_mut().enumerate() {
                 let sum: f64 = filled.iter().skip(m + k).step_by(width).map(|y| y * y).sum();
                 *yy = if done == 0 { sum } else { *yy + sum };
             }
@@ -180,7 +200,7 @@ impl Rounded {
     }
 }
 
-/// Rounds rows and lays them out in panels.
+/// Rounds rows and lays them out in panels, and adds products of their first number to `lead`.
 struct Round<'a> {
     filled: &'a [f64],
     width: usize,
@@ -189,6 +209,7 @@ struct Round<'a> {
     /// Rows of a panel, and the first to be written.
     depth: usize,
     done: usize,
+    lead: &'a mut [f64],
 }
 
 impl WithSimd for Round<'_> {
@@ -196,8 +217,9 @@ impl WithSimd for Round<'_> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, _: S) {
-        let Self { filled, width, units, panels, depth, done } = self;
+        let Self { filled, width, units, panels, depth, done, lead } = self;
         let (m, take) = (units.len(), filled.len() / width);
+        let mut firsts = [0.0; MANY];
         for q in 0..m.div_ceil(BROAD) {
             let first = q * BROAD;
             let count = BROAD.min(m - first);
@@ -217,6 +239,20 @@ impl WithSimd for Round<'_> {
                         out[i][k] = (row[k] * unit[k]) as f32;
                     }
                 }
+            }
+            if q == 0 {
+                for i in 0..take {
+                    firsts[i] = f64::from(out[i][0]);
+                }
+            }
+            let mut sums = [0.0; BROAD];
+            for i in 0..take {
+                for k in 0..BROAD {
+                    sums[k] += firsts[i] * f64::from(out[i][k]);
+                }
+            }
+            for k in 0..count {
+                lead[first + k] += sums[k];
             }
         }
     }

@@ -35,6 +35,7 @@ mod strip;
 mod tests;
 mod tile;
 mod tridiagonal;
+mod zeros;
 
 pub(crate) use cholesky::{Steps, blocked, decompose, decompose_in_place};
 pub(crate) use factor::{Stairs, factor, stack};
@@ -45,6 +46,7 @@ pub use instructions::instruction_set;
 pub(crate) use mixed::Mixed;
 pub(crate) use parallel::{each, with_threads};
 pub(crate) use tridiagonal::{Tridiagonal, tridiagonal};
+pub(crate) use zeros::zeros;
 
 /// Rows that can be produced on demand: `m` feature columns followed by `p` target columns,
 /// row-major. All numbers are finite.

@@ -261,6 +261,32 @@ fn products_in_single_precision_are_off_by_no_more_than_their_rounding() {
     }
 }
 
+/// Means of all columns, with an error of their own, would leave a direction with a negative square where there are fewer rows than
+/// columns; it grows with the number of columns, and no small lift makes up for it.
+#[test]
+fn single_precision_sums_of_fewer_rows_than_columns_are_positive_definite() {
+    let (n, m) = (300, 1200);
+    let mut rows = well_conditioned(n, m, 1);
+    for row in rows.cells.chunks_exact_mut(m + 1) {
+        row[0] = 1.0;
+        row[1..m].iter_mut().for_each(|x| *x = x.abs());
+    }
+    let rounded = |x: f64| f64::from(x as f32);
+    let cells = |j: usize| rows.cells.iter().skip(j).step_by(m + 1).map(|x| rounded(*x));
+    each_set(|set| {
+        let mut gram = Gram::new(m, 1);
+        Mixed { units: &vec![1.0; m] }.add(&mut gram, &rows, 0..n);
+        for j in [0, 1, 7, 8, 15, 16, 700, m - 1] {
+            // All of one sign: sums of n numbers lose at most n half units.
+            let truth: f64 = cells(j).sum();
+            let error = (gram.xx(0, j) - truth).abs();
+            assert!(error <= n as f64 * EPS * truth, "{set}: column {j} is off by {error:e}");
+        }
+        gram.lift(1, crate::Accumulator::single_precision(m));
+        assert!(decompose(&gram).is_some(), "{set}: not positive definite");
+    });
+}
+
 #[test]
 fn bits_do_not_depend_on_the_number_of_threads() {
     each_set(|set| {

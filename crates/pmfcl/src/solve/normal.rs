@@ -11,7 +11,7 @@
 //! with residuals from `R` itself (corrected seminormal equations: Björck, 1987). Each step leaves a share of about `κ²ε` of the
 //! error before it, down to what a QR decomposition leaves.
 
-use crate::kernel::{Gram, decompose, decompose_in_place, each};
+use crate::kernel::{Gram, decompose, decompose_in_place, each, zeros};
 use crate::summary::{Summary, Sums, dot};
 use crate::theta::Theta;
 
@@ -93,7 +93,7 @@ pub(super) fn minimizer_of_sums(
     let (first, rest) = (sums.first(), sums.rest());
     let width = m + p;
     let held = |j: usize| if j == 0 { 0.0 } else { hold[j] };
-    let mut cells = vec![0.0; m * width];
+    let mut cells = zeros(m * width);
     rest.write_rows(&mut cells);
     for (j, row) in cells.chunks_exact_mut(width).enumerate() {
         row[j] += held(j);

@@ -6,7 +6,7 @@ use faer::linalg::triangular_solve::solve_upper_triangular_in_place;
 use faer::{Mat, MatMut, MatRef, Par};
 
 use super::{Echelon, Form, Summary};
-use crate::kernel::{Gram, Reflections, Steps, Triangle, blocked, decompose};
+use crate::kernel::{Gram, Reflections, Steps, Triangle, blocked, decompose, zeros};
 
 /// Up to this many columns are reduced one by one; of wider triangles, [`PANEL`] columns are before the rest is updated at once.
 const NARROW: usize = 128;
@@ -252,7 +252,7 @@ struct Decided {
 fn decided(gram: &Gram, most: usize) -> Decided {
     let (m, p) = gram.shape();
     let w = m + p;
-    let mut cells = vec![0.0; m * w];
+    let mut cells = zeros(m * w);
     gram.write_rows(&mut cells);
     let norms = (0..m).map(|j| gram.xx(j, j).max(0.0).sqrt()).collect();
     let mut decision =
