@@ -48,17 +48,19 @@ fn exact(key: &str, label: &str, model: (Problem, Settings)) -> Entry {
     })
 }
 
-/// PMF-CL on random features that never saw data, through the settings every user has; very wide ones learn from one image in
-/// three.
+/// PMF-CL on random features that never saw data, through the settings every user has, on all images or on one in `thin`.
 fn wide(basis: &str, centre: f32, thin: usize) -> Entry {
-    let part = if thin > 1 { format!(", 1 image in {thin}") } else { String::new() };
+    let (part, end) = match thin {
+        1 => (String::new(), String::new()),
+        _ => (format!(", 1 image in {thin}"), format!("-of-{thin}")),
+    };
     let label = format!("PMF-CL {basis}, gaussian{part}");
     let (name, basis) = (label.clone(), basis.to_owned());
-    Entry::new(&basis.replace(':', "-"), &label, move |stream, note| {
+    Entry::new(&format!("{}{end}", basis.replace(':', "-")), &label, move |stream, note| {
         let model = Exact::wide(&format!("{basis},scale=none,seed={SEED}"))?;
+        // Solving costs more than a task, so it is done once: the order of tasks does not matter.
         let mut student =
             Exact::new(&name, stream.outputs, model)?.centred(centre).solved_at_the_end();
-        // Solving costs more than a task, so it is done once: the order of tasks does not matter.
         if thin > 1 {
             follow(&stream.thinner(thin), &mut student, false, note)
         } else {
@@ -70,20 +72,17 @@ fn wide(basis: &str, centre: f32, thin: usize) -> Entry {
 
 /// Wide maps of a protocol, by growing width. A permutation leaves nothing of a neighbourhood, so it gets no patches.
 fn wides(benchmark: Benchmark) -> Vec<Entry> {
-    let many = !benchmark.splits();
-    let relu = |width: usize, thin: usize| {
-        wide(&format!("relu:{width}"), CENTRE, if many { thin } else { 1 })
-    };
-    let patches = |width: usize, thin: usize| {
-        wide(&format!("patches:{width}"), 0.0, if many { thin } else { 1 })
-    };
+    let relu = |width: usize, thin: usize| wide(&format!("relu:{width}"), CENTRE, thin);
+    let patches = |width: usize, thin: usize| wide(&format!("patches:{width}"), 0.0, thin);
     match benchmark {
-        Benchmark::Permuted => vec![relu(2000, 1), relu(5000, 1), relu(10_000, 3)],
+        Benchmark::Permuted => {
+            vec![relu(2000, 1), relu(5000, 1), relu(10_000, 3), relu(10_000, 1), relu(15_000, 1)]
+        }
         Benchmark::Rotated => {
-            vec![relu(2000, 1), patches(2000, 1), patches(4800, 3), patches(7200, 3)]
+            vec![relu(2000, 1), patches(2000, 1), patches(4800, 3), patches(4800, 1)]
         }
         Benchmark::Split | Benchmark::Fashion => {
-            vec![relu(2000, 1), relu(5000, 1), patches(2000, 1), patches(4800, 1)]
+            vec![relu(2000, 1), relu(5000, 1), patches(2000, 1), patches(4800, 1), patches(7200, 1)]
         }
     }
 }
