@@ -29,7 +29,7 @@ fn values<'a>(
     theta: Theta,
     targets: &'a [String],
 ) -> Exported<'a> {
-    let response = Response::Values(Link::Identity);
+    let response = Response::Values { link: Link::Identity, limits: Vec::new() };
     let parameters = Parameters { theta, classes: Vec::new(), response };
     let design = Cow::Borrowed(design);
     Exported {
@@ -101,7 +101,7 @@ fn every_basis(check: impl Fn(&str, &Exported<'_>)) {
         "log",
         "exp",
         "power:0.5",
-        "auto:30,only=linear+spline+ranks",
+        "auto:30,only=bounded+spline+ranks",
         "spline:5",
         "spline:5,scale=range",
         "rff:8,scale=range",
