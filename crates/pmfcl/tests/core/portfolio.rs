@@ -3,7 +3,7 @@
 
 use crate::support::Table;
 use pmfcl::basis::Map;
-use pmfcl::federated::{Rules, Server, Update};
+use pmfcl::federated::{Broadcast, Rules, Server, Update};
 use pmfcl::problem::Agreement;
 use pmfcl::{
     Accumulator, Basis, Design, Labels, Learner, MemoryKind, Problem, Ridge, Rows, Settings,
@@ -510,6 +510,32 @@ fn a_federation_agrees_on_the_portfolio_and_on_what_it_chooses() {
 }
 
 #[test]
+fn what_a_federation_sends_ends_at_the_same_limits() {
+    let table = Table::linear(200, &[1.0, -2.0, 0.5, 3.0], 0.5, &mut Draw::new(5));
+    let settings = settings("auto:50");
+    let design = Design::new(settings.basis.fix(&table.x, D).unwrap(), true);
+    let agreement = Agreement::new(Problem::squared(), settings, design, 1).unwrap();
+    let mut server = Server::new(agreement.clone(), Rules::default()).unwrap();
+    let update = Update::of_rows(&agreement, "client", 1, table.task()).unwrap();
+    server.accept_bytes(&update.to_bytes()).unwrap();
+    let sent = server.broadcast().unwrap();
+    let bytes = sent.to_bytes();
+    assert_eq!((bytes.len(), bytes[4]), (sent.nbytes(), 3));
+    let read = Broadcast::from_bytes(&bytes, bytes.len()).unwrap();
+    assert_eq!(read, sent);
+    let x: Vec<f64> = table.x.iter().map(|x| 1e6 * x).collect();
+    let (near, far) = (table.rows(), Rows::new(&x, D).unwrap());
+    let joint = server.joint().unwrap();
+    for rows in [near, far] {
+        assert_eq!(read.answer(&agreement, rows).unwrap(), joint.predict(rows).unwrap());
+    }
+    let mut wrong = sent;
+    wrong.limits[0].least = f64::NAN;
+    let bytes = wrong.to_bytes();
+    assert!(Broadcast::from_bytes(&bytes, bytes.len()).is_err(), "limits that are no numbers");
+}
+
+#[test]
 fn bounded_losses_choose_too() {
     let mut table = curved(400, 13);
     for y in &mut table.y {
@@ -526,6 +552,8 @@ fn bounded_losses_choose_too() {
             "{loss}: {found:?}"
         );
         assert_ne!(chosen(&learner), "linear", "{loss}: {found:?}");
+        // The exponential of a line leaves every range: there the inputs are bounded.
+        assert_eq!(found.iter().any(|c| c.name == "linear"), loss != "poisson", "{found:?}");
         assert!(learner.predict(table.rows()).unwrap().iter().all(|v| v.is_finite()));
         assert!(learner.solution_follows().unwrap(), "{loss}");
     }
