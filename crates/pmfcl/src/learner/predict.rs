@@ -132,9 +132,10 @@ impl Learner {
         }
         let made = match &solved.response {
             // The choice of a portfolio is not asked for: a solution from a file has none with it.
-            Response::Values { link, .. } => {
-                Response::Values { link: *link, limits: self.limits(*link)? }
-            }
+            Response::Values { link, .. } => match self.limits(*link)? {
+                limits if limits.is_empty() => return Ok(&solved.response),
+                limits => Response::Values { link: *link, limits },
+            },
             Response::Classes { .. } => {
                 self.problem.method().calibrated(&self.assess_input()?, &self.tables())?
             }
