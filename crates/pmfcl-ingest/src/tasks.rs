@@ -496,7 +496,7 @@ fn no_rows(files: &Files, read: Read) -> IngestError {
 }
 
 /// Columns from which on threads share the sums of one piece.
-const WIDE: usize = 384;
+const WIDE: usize = 512;
 
 /// The task summary a model would keep of these files as one task, made once more: to unlearn it from compact memory.
 ///
