@@ -275,6 +275,9 @@ def columns(case, weights):
         if code == 0:
             made.append(np.where(np.abs(z) <= 4, x, far))
             continue
+        if code == 3:
+            made.append(x)
+            continue
         own = {
             f"basis.{name.split('.', 2)[2]}": value
             for name, value in weights.items()
@@ -285,9 +288,12 @@ def columns(case, weights):
             seen = z / np.sqrt(1 + (z / 4) ** 2)
         else:
             seen = np.stack([np.interp(x[:, j], lists[0][j], lists[1][j]) for j in range(x.shape[1])], axis=1)
+        inside, share = seen, 0
         if "basis.lo" in own:
-            seen = np.clip(seen, own["basis.lo"], own["basis.hi"])
-        made.append(features(inner(kind, own), number if kind == "spline" else "6", seen, own)[:, skip:])
+            inside = np.clip(seen, own["basis.lo"], own["basis.hi"])
+            share = np.repeat(seen, int(number if kind == "spline" else "6"), axis=1) / 20
+        found = features(inner(kind, own), number if kind == "spline" else "6", inside, own)
+        made.append((found + share)[:, skip:])
     return np.concatenate(made, axis=1)
 
 
@@ -353,6 +359,8 @@ def splines(x, count, lo, hi):
 def conclude(case, scores, made):
     """Outputs from scores, by the rule the file names."""
     if "targets" in case.json:
+        if "limits" in case.json:
+            scores = np.clip(scores, *np.transpose(case.json["limits"]))
         return {"Y": {"identity": lambda eta: eta, "exp": np.exp}[case.json["link"]](scores)}
     classes, rule = np.array(case.json["classes"]), case.json["probabilities"]
     if scores.shape[1] < len(classes):

@@ -97,8 +97,11 @@ impl<'a> Exported<'a> {
         }
         count("columns, the intercept included,", self.design.width(), theta.width())?;
         match response {
-            Response::Values(Link::Identity | Link::Exp) => {
+            Response::Values { link: Link::Identity | Link::Exp, limits } => {
                 count("targets", theta.targets(), self.targets.len())?;
+                if !limits.is_empty() {
+                    count("limits", theta.targets(), limits.len())?;
+                }
             }
             Response::Classes {
                 rule:

@@ -21,6 +21,7 @@ const VERSION: u32 = 2;
 /// | `inputs` | in order, `{"number": column}`, `{"column": …, "value": …}` for 1 where a text column holds a value, or `{"missing": column}` for 1 where a column holds nothing and its other inputs are 0 |
 /// | `features` | names of the columns of the basis |
 /// | `targets`, `link` | names of the values; `identity`, or `exp` where a value is the exponential of its linear predictor |
+/// | `limits` | for `auto`: the smallest and the largest predictor of each value; one beyond counts as the nearer of the two |
 /// | or `classes`, `absent`, `probabilities` | their names; those without rows, which score −∞; the rule, `clip` or `softmax`, and its temperature |
 /// | `intercept`, `coef` | a number and a list along `features`; a list of each where θ has several columns. No intercept is `null` |
 /// | `map` | the numbers of the basis: see [`pmfcl::Parts`] |

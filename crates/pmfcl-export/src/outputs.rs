@@ -34,12 +34,18 @@ impl Entry {
     }
 }
 
-/// `targets` and `link`, or `classes`, `absent` and `probabilities`.
+/// `targets`, `link` and, where there are any, `limits`, or `classes`, `absent` and `probabilities`.
 pub(crate) fn entries(exported: &Exported<'_>) -> Vec<(&'static str, Entry)> {
     let classes = &exported.parameters.classes;
     match &exported.parameters.response {
-        Response::Values(link) => {
-            vec![("targets", names(exported.targets)), ("link", Entry::Word(link_name(*link)))]
+        Response::Values { link, limits } => {
+            let mut entries =
+                vec![("targets", names(exported.targets)), ("link", Entry::Word(link_name(*link)))];
+            if !limits.is_empty() {
+                let pairs = limits.iter().map(|l| Value::from(vec![l.least, l.most]).to_string());
+                entries.push(("limits", Entry::Json(list(pairs))));
+            }
+            entries
         }
         Response::Classes { rule, present, first_is_zero } => {
             // The class without a column is never absent.

@@ -5,14 +5,14 @@
 //! | `coef` | columns of θ × features | coefficients |
 //! | `intercept` | columns of θ | missing where the model has none |
 //! | `basis.parent`, `basis.input` | features | `poly`: every feature is an earlier one (−1: none) times an input |
-//! | `basis.lo`, `basis.hi` | inputs | `spline`: the range |
+//! | `basis.lo`, `basis.hi` | inputs | `spline`: the range; within a group, splines are constant beyond it and have 1/20 of the input added |
 //! | `basis.shift`, `basis.spread` | inputs | random bases: x̃ = (x − shift)/spread |
 //! | `basis.weights` | inputs × units | random bases: W |
 //! | `basis.phase`, `basis.bias`, `basis.outer` | units | `rff`, `relu`, `ntk` |
 //! | `basis.length`, `basis.norms` | 1, units | `rbf`: ℓ and ‖c‖² of the centres, the columns of W |
 //! | `basis.mean`, `basis.deviation` | inputs | bases behind a frozen map: μ and σ of each input |
 //! | `basis.knots`, `basis.ranks` | inputs × 64 | the same with `scale=quantile`: knots, and the value at each |
-//! | `basis.groups` | groups × 2 | the same: for every group of columns 0 for inputs, 1 for features of `clip`, 2 for those of `quantile`, and how many of their first columns are left out; the numbers of group g stand under `basis.g.…` |
+//! | `basis.groups` | groups × 2 | the same: for every group of columns 0 for bounded inputs, 1 for features of `clip`, 2 for those of `quantile`, 3 for inputs as they are, and how many of their first columns are left out; the numbers of group g stand under `basis.g.…` |
 //! | `basis.windows` | 5 | `patches`: height, width, size, step, grid; shift and spread are one number, W is pixels of a window × filters, `bias` has one number per filter |
 //!
 //! The formulas stand with [`pmfcl::Parts`].
@@ -83,7 +83,8 @@ fn of_parts(parts: &Parts<'_>) -> Vec<Tensor> {
                 tensors.push(Tensor::floats("basis.ranks", &[d, count], &lists(1)));
             }
             let code = |group: &Group<'_>| match group {
-                Group::Linear => [0, 0],
+                Group::Bounded => [0, 0],
+                Group::Inputs => [3, 0],
                 Group::Mapped { quantile, skip, .. } => [1 + i64::from(*quantile), *skip as i64],
             };
             let codes = groups.iter().flat_map(code).collect();

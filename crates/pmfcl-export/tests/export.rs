@@ -29,7 +29,7 @@ fn values<'a>(
     theta: Theta,
     targets: &'a [String],
 ) -> Exported<'a> {
-    let response = Response::Values(Link::Identity);
+    let response = Response::Values { link: Link::Identity, limits: Vec::new() };
     let parameters = Parameters { theta, classes: Vec::new(), response };
     let design = Cow::Borrowed(design);
     Exported {
@@ -101,7 +101,7 @@ fn every_basis(check: impl Fn(&str, &Exported<'_>)) {
         "log",
         "exp",
         "power:0.5",
-        "auto:30,only=linear+spline+ranks",
+        "auto:30,only=bounded+spline+ranks",
         "spline:5",
         "spline:5,scale=range",
         "rff:8,scale=range",
@@ -305,6 +305,28 @@ fn classes_go_out_in_sorted_order_whatever_the_order_they_came_in() {
     for k in 0..3 {
         let (a, b) = (one["coef"][k][0].as_f64().unwrap(), other["coef"][k][0].as_f64().unwrap());
         assert!((a - b).abs() <= 1e-9 * b.abs(), "{a} and {b}");
+    }
+}
+
+#[test]
+fn a_line_of_a_portfolio_goes_out_with_its_limits() {
+    let (x, y): (Vec<f64>, Vec<f64>) = (0..40).map(|i| (f64::from(i), 3.0 * f64::from(i))).unzip();
+    let (x, y) = (Rows::new(&x, 1).unwrap(), Rows::new(&y, 1).unwrap());
+    let basis = "auto:30,only=linear".parse().unwrap();
+    let settings = Settings { basis, ..Settings::default() };
+    let mut learner = Learner::new(Problem::squared(), settings).unwrap();
+    learner.learn("only", TaskRows::new(x, y), 1.0).unwrap();
+    let (inputs, targets) = (numbers(&["x"]), names(&["y"]));
+    let model = Exported::of("m", &inputs, &learner, &targets).unwrap();
+    let limits = &read(&model)["limits"][0];
+    // 0 to 117 in steps of 3: the mean is 58.5, and the variance 9·(40² − 1)/12.
+    let far = 50.0 * (9.0 * 1599.0 / 12.0_f64).sqrt();
+    for (limit, expected) in [(&limits[0], 58.5 - far), (&limits[1], 58.5 + far)] {
+        assert!((limit.as_f64().unwrap() - expected).abs() < 1e-9, "{limits}");
+    }
+    let found = learner.predict(Rows::new(&[1e6, -1e6], 1).unwrap()).unwrap();
+    for (value, limit) in found.iter().zip([&limits[1], &limits[0]]) {
+        assert_eq!(value.to_bits(), limit.as_f64().unwrap().to_bits(), "{limits}");
     }
 }
 

@@ -279,7 +279,7 @@ impl PyModel {
         let (theta, first) = (&found.theta, usize::from(learner.settings().intercept));
         let present = match &found.response {
             Response::Classes { present, .. } => &present[..],
-            Response::Values(_) => &[],
+            Response::Values { .. } => &[],
         };
         let intercept = |k: usize| {
             if !present.get(k).copied().unwrap_or(true) {

@@ -306,8 +306,8 @@ fn heading(study: &Study<'_>, parameters: &Parameters, k: usize) -> String {
             format!("{} against {}", Name(&targets[k + 1]), Name(&targets[0]))
         }
         Response::Classes { .. } => format!("Class {}", Name(&targets[k])),
-        Response::Values(_) if targets.len() == 1 => String::new(),
-        Response::Values(_) => format!("Target {}", Name(&targets[k])),
+        Response::Values { .. } if targets.len() == 1 => String::new(),
+        Response::Values { .. } => format!("Target {}", Name(&targets[k])),
     }
 }
 

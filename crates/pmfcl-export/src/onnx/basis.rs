@@ -27,7 +27,8 @@ pub(super) fn basis(graph: &mut Graph, x: &str, parts: &Parts<'_>) -> String {
         Parts::Monomials(monomials) => products(graph, x, monomials),
         Parts::Splines { count, ranges, held } => {
             if !held {
-                return splines(graph, x, *count, ranges);
+                let columns = splines(graph, x, *count, ranges);
+                return flat(graph, &columns, ranges.len() * count);
             }
             let d = ranges.len();
             let [lo, hi]: [Vec<f64>; 2] =
@@ -35,7 +36,13 @@ pub(super) fn basis(graph: &mut Graph, x: &str, parts: &Parts<'_>) -> String {
             let (lo, hi) = (graph.numbers("first", &[d], &lo), graph.numbers("final", &[d], &hi));
             let inside = graph.node("Max", &[x, &lo], &[]);
             let inside = graph.node("Min", &[&inside, &hi], &[]);
-            splines(graph, &inside, *count, ranges)
+            let columns = splines(graph, &inside, *count, ranges);
+            let share = graph.numbers("share", &[1, 1, 1], &[Parts::SHARE]);
+            let axis = graph.wholes("axis", &[2]);
+            let x = graph.node("Unsqueeze", &[x, &axis], &[]);
+            let own = graph.node("Mul", &[&share, &x], &[]);
+            let columns = graph.node("Add", &[&columns, &own], &[]);
+            flat(graph, &columns, d * count)
         }
         Parts::Random { shift, spread, weights, finish } => {
             let d = shift.len();
@@ -59,22 +66,26 @@ pub(super) fn basis(graph: &mut Graph, x: &str, parts: &Parts<'_>) -> String {
     }
 }
 
-/// A group of columns behind a frozen map.
-fn group(graph: &mut Graph, x: &str, frame: &Frame, group: &Group<'_>) -> String {
+/// Mean and deviation of the inputs in the first rows, and the inputs in these units.
+fn units(graph: &mut Graph, x: &str, frame: &Frame) -> [String; 3] {
     let d = frame.shift.len();
     let mean = graph.numbers("mean", &[d], &frame.shift);
     let deviation = graph.numbers("deviation", &[d], &frame.spread);
-    let units = |graph: &mut Graph| {
-        let moved = graph.node("Sub", &[x, &mean], &[]);
-        let z = graph.node("Div", &[&moved, &deviation], &[]);
-        let most = graph.number("farthest", 1e100);
-        let least = graph.number("farthest_below", -1e100);
-        let z = graph.node("Min", &[&z, &most], &[]);
-        graph.node("Max", &[&z, &least], &[])
-    };
+    let moved = graph.node("Sub", &[x, &mean], &[]);
+    let z = graph.node("Div", &[&moved, &deviation], &[]);
+    let most = graph.number("farthest", 1e100);
+    let least = graph.number("farthest_below", -1e100);
+    let z = graph.node("Min", &[&z, &most], &[]);
+    let z = graph.node("Max", &[&z, &least], &[]);
+    [mean, deviation, z]
+}
+
+/// A group of columns behind a frozen map.
+fn group(graph: &mut Graph, x: &str, frame: &Frame, group: &Group<'_>) -> String {
     match group {
-        Group::Linear => {
-            let z = units(graph);
+        Group::Inputs => x.to_owned(),
+        Group::Bounded => {
+            let [mean, deviation, z] = units(graph, x, frame);
             let edge = graph.number("edge", Frame::LINEAR);
             let most = graph.number("most", 2.0 * Frame::LINEAR);
             let square = graph.number("edge_squared", Frame::LINEAR * Frame::LINEAR);
@@ -92,7 +103,7 @@ fn group(graph: &mut Graph, x: &str, frame: &Frame, group: &Group<'_>) -> String
             let mapped = if *quantile {
                 ranks(graph, x, frame)
             } else {
-                let z = units(graph);
+                let [_, _, z] = units(graph, x, frame);
                 let (reach, one) = (graph.number("reach", Frame::REACH), graph.number("one", 1.0));
                 let far = graph.node("Div", &[&z, &reach], &[]);
                 let square = graph.node("Mul", &[&far, &far], &[]);
@@ -104,7 +115,7 @@ fn group(graph: &mut Graph, x: &str, frame: &Frame, group: &Group<'_>) -> String
             if *skip == 0 {
                 return columns;
             }
-            let width = width_of(parts, d);
+            let width = width_of(parts, frame.shift.len());
             let kept: Vec<usize> = (*skip..width).collect();
             pick(graph, &columns, &kept, width)
         }
@@ -192,7 +203,8 @@ fn products(graph: &mut Graph, x: &str, monomials: &[Monomial]) -> String {
     join(graph, &blocks)
 }
 
-/// B-splines by the closed form of [`Parts::Splines`]; the splines that are not 0 find their columns by comparing numbers.
+/// B-splines by the closed form of [`Parts::Splines`], rows × inputs × splines; those that are not 0 find their columns by
+/// comparing numbers.
 fn splines(graph: &mut Graph, x: &str, count: usize, ranges: &[(f64, f64)]) -> String {
     let d = ranges.len();
     let lows: Vec<f64> = ranges.iter().map(|(lo, _)| *lo).collect();
@@ -259,7 +271,7 @@ fn splines(graph: &mut Graph, x: &str, count: usize, ranges: &[(f64, f64)]) -> S
         let here = graph.node("Equal", &[&place, &k], &[]);
         columns = graph.node("Where", &[&here, &value, &columns], &[]);
     }
-    flat(graph, &columns, d * count)
+    columns
 }
 
 /// What becomes of z.

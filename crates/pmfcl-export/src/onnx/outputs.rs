@@ -1,7 +1,7 @@
 //! From the columns of the basis to what the model predicts: values, or classes and probabilities.
 
 use pmfcl::loss::Link;
-use pmfcl::problem::{ClassDensity, ClassRule, Densities, Response, RowTemperature};
+use pmfcl::problem::{ClassDensity, ClassRule, Densities, Limits, Response, RowTemperature};
 
 use super::graph::{Dimension, Graph, Kind};
 use crate::Exported;
@@ -17,8 +17,8 @@ pub(super) const PROBABILITIES: &str = "probabilities";
 pub(super) fn outputs(graph: &mut Graph, columns: &str, exported: &Exported<'_>) {
     let table = |width| [Dimension::Rows, Dimension::Fixed(width)];
     match &exported.parameters.response {
-        Response::Values(link) => {
-            values(graph, columns, exported, *link);
+        Response::Values { link, limits } => {
+            values(graph, columns, exported, *link, limits);
             let doc = format!("columns: {}", exported.targets.join(", "));
             graph.output(TARGETS, Kind::Double, &table(exported.targets.len()), &doc);
         }
@@ -57,18 +57,32 @@ pub(super) fn outputs(graph: &mut Graph, columns: &str, exported: &Exported<'_>)
     }
 }
 
-/// The linear predictor of each value through its link.
-fn values(graph: &mut Graph, columns: &str, exported: &Exported<'_>, link: Link) {
+/// The linear predictor of each value, within its limits, through its link.
+fn values(
+    graph: &mut Graph,
+    columns: &str,
+    exported: &Exported<'_>,
+    link: Link,
+    limits: &[Limits],
+) {
     let has_rows = vec![true; exported.columns()];
-    match link {
-        Link::Exp => {
-            let predictor = linear(graph, columns, exported, 0, &has_rows, None);
-            graph.node_into(TARGETS, "Exp", &[&predictor], &[]);
-        }
-        _ => {
-            linear(graph, columns, exported, 0, &has_rows, Some(TARGETS));
-        }
+    if link != Link::Exp && limits.is_empty() {
+        linear(graph, columns, exported, 0, &has_rows, Some(TARGETS));
+        return;
     }
+    let mut predictor = linear(graph, columns, exported, 0, &has_rows, None);
+    if !limits.is_empty() {
+        let [least, most]: [Vec<f64>; 2] =
+            [limits.iter().map(|l| l.least).collect(), limits.iter().map(|l| l.most).collect()];
+        let least = graph.numbers("least", &[limits.len()], &least);
+        let most = graph.numbers("most", &[limits.len()], &most);
+        let above = graph.node("Max", &[&predictor, &least], &[]);
+        if link != Link::Exp {
+            return graph.node_into(TARGETS, "Min", &[&above, &most], &[]);
+        }
+        predictor = graph.node("Min", &[&above, &most], &[]);
+    }
+    graph.node_into(TARGETS, "Exp", &[&predictor], &[]);
 }
 
 /// φ(x)ᵀθ behind `front` columns of zeros, with −∞ in the columns of classes without rows. The value is called `name` where one is given.

@@ -49,7 +49,7 @@ fn settings() -> Vec<Settings> {
         "spline:4",
         "spline:4,scale=range",
         "rff:9,scale=quantile,linear=off",
-        "auto:90,only=linear+fine,seed=5",
+        "auto:90,only=bounded+fine,seed=5",
         "rff:16,gamma=0.1,seed=3",
         "rbf:5",
         "relu:6,scale=none",

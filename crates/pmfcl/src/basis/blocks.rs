@@ -35,7 +35,7 @@ pub(super) const MOST: usize = 2000;
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[doc(hidden)] // for cli, file, python, report
 pub struct Candidate {
-    /// The groups by name, such as `linear+spline`.
+    /// The groups by name, such as `bounded+spline`.
     pub name: String,
     /// The columns of the map, ascending.
     pub columns: Vec<usize>,
@@ -62,8 +62,10 @@ struct Block {
 
 #[derive(Debug, Clone, PartialEq)]
 enum Features {
+    /// The inputs as they are.
+    Inputs,
     /// The inputs, bounded far out.
-    Linear,
+    Bounded,
     /// A map of the inputs in the units of `scale`, without its first columns.
     Mapped { scale: Scale, map: Arc<Map>, skip: usize },
 }
@@ -112,6 +114,7 @@ fn portfolio(d: usize, shape: Shape, only: &[Piece]) -> Vec<(Piece, usize)> {
     let smooth = (random - ranks) / 2;
     let all = [
         (Piece::Linear, d),
+        (Piece::Bounded, d),
         (Piece::Spline, splines),
         (Piece::Products, products),
         (Piece::Smooth, smooth),
@@ -158,7 +161,7 @@ impl Blocks {
                 .map_err(|_| "the numbers of its features are invalid")?;
             let mut blocks = Vec::new();
             if linear {
-                blocks.push(Block::linear(d));
+                blocks.push(Block::inputs(Piece::Bounded, d));
             }
             if map.width() > skip {
                 blocks.push(Block::mapped(Piece::Smooth, scale, map, skip));
@@ -169,7 +172,7 @@ impl Blocks {
         let shape = Shape::read(rest, *width)?;
         let block = |(piece, columns): (Piece, usize)| {
             let (scale, kind) = match piece {
-                Piece::Linear => return Ok(Block::linear(d)),
+                Piece::Linear | Piece::Bounded => return Ok(Block::inputs(piece, d)),
                 Piece::Spline => {
                     let range = Some((-SPLINE_RANGE, SPLINE_RANGE));
                     let (scale, linear) = (Scale::Range, false);
@@ -201,7 +204,7 @@ impl Blocks {
     fn new(frame: Frame, blocks: Vec<Block>) -> Self {
         let own = |block: &Block| match &block.features {
             Features::Mapped { map, .. } => map.origin().map(<[f64]>::to_vec),
-            Features::Linear => None,
+            Features::Inputs | Features::Bounded => None,
         };
         let has = blocks.iter().any(|block| own(block).is_some());
         let origin = has.then(|| {
@@ -222,7 +225,10 @@ impl Blocks {
     /// Cost: `O(d²)`.
     pub(super) fn tells_apart(&self) -> bool {
         let r = self.frame.different_inputs() as u128;
-        (r + 1) * (r + 2) * (r + 3) * (r + 4) / 24 >= self.width() as u128
+        // Inputs as they are meet no other group in a candidate.
+        let others = self.groups.iter().filter(|block| block.piece != Piece::Linear);
+        let width: usize = others.map(|block| block.width).sum();
+        (r + 1) * (r + 2) * (r + 3) * (r + 4) / 24 >= width as u128
     }
 
     /// Columns of all groups.
@@ -243,7 +249,12 @@ impl Blocks {
                 _ if !block.active => {
                     (0..k).for_each(|i| out[i * stride + offset..][..width].fill(0.0));
                 }
-                Features::Linear => {
+                Features::Inputs => {
+                    for (i, row) in rows.chunks_exact(d).enumerate() {
+                        out[i * stride + offset..][..d].copy_from_slice(row);
+                    }
+                }
+                Features::Bounded => {
                     for (i, row) in rows.chunks_exact(d).enumerate() {
                         let out = &mut out[i * stride + offset..][..d];
                         (0..d).for_each(|j| out[j] = self.frame.bounded(j, row[j]));
@@ -309,20 +320,21 @@ impl Blocks {
         Some(columns)
     }
 
-    /// Every choice of groups that is compared, narrow ones first. The inputs are part of each where they are a group.
+    /// Every choice of groups that is compared, narrow ones first: the inputs as they are, and bounded with features next to them.
     pub(super) fn candidates(&self) -> Vec<Candidate> {
-        use Piece::{Fine, Linear, Products, Ranks, Smooth, Spline};
-        let choices: [&[Piece]; 10] = [
+        use Piece::{Bounded, Fine, Linear, Products, Ranks, Smooth, Spline};
+        let choices: [&[Piece]; 11] = [
             &[Linear],
-            &[Linear, Spline],
-            &[Linear, Products],
-            &[Linear, Smooth],
-            &[Linear, Fine],
-            &[Linear, Ranks],
-            &[Linear, Smooth, Fine],
-            &[Linear, Spline, Products, Smooth, Fine],
-            &[Linear, Smooth, Fine, Ranks],
-            &[Linear, Spline, Products, Smooth, Fine, Ranks],
+            &[Bounded],
+            &[Bounded, Spline],
+            &[Bounded, Products],
+            &[Bounded, Smooth],
+            &[Bounded, Fine],
+            &[Bounded, Ranks],
+            &[Bounded, Smooth, Fine],
+            &[Bounded, Spline, Products, Smooth, Fine],
+            &[Bounded, Smooth, Fine, Ranks],
+            &[Bounded, Spline, Products, Smooth, Fine, Ranks],
         ];
         let mut found: Vec<Candidate> = Vec::new();
         for choice in choices {
@@ -349,7 +361,8 @@ impl Blocks {
 
     pub(super) fn names(&self, x: &[String], prefixed: bool) -> Vec<String> {
         let of = |block: &Block| match &block.features {
-            Features::Linear => x.to_vec(),
+            Features::Bounded if prefixed => x.iter().map(|x| format!("bounded({x})")).collect(),
+            Features::Inputs | Features::Bounded => x.to_vec(),
             Features::Mapped { map, skip, .. } => {
                 let names = map.names(x).split_off(*skip);
                 if !prefixed || matches!(block.piece, Piece::Spline | Piece::Products) {
@@ -362,22 +375,26 @@ impl Blocks {
     }
 
     pub(super) fn parts(&self) -> Parts<'_> {
-        let part = |block: &'_ Block| match &block.features {
-            Features::Linear => None,
-            Features::Mapped { scale, skip, .. } => Some((*scale == Scale::Quantile, *skip)),
-        };
-        let parts = self.groups.iter().map(|block| match (&block.features, part(block)) {
-            (Features::Mapped { map, .. }, Some((quantile, skip))) => {
-                super::parts::Group::Mapped { quantile, skip, parts: map.parts() }
+        use super::parts::Group;
+        let parts = self.groups.iter().map(|block| match &block.features {
+            Features::Inputs => Group::Inputs,
+            Features::Bounded => Group::Bounded,
+            Features::Mapped { scale, map, skip } => {
+                let quantile = *scale == Scale::Quantile;
+                Group::Mapped { quantile, skip: *skip, parts: map.parts() }
             }
-            _ => super::parts::Group::Linear,
         });
         Parts::Groups { frame: &self.frame, groups: parts.collect() }
     }
 
     /// Whether the first group is that of the inputs.
     pub(super) fn begins_with_inputs(&self) -> bool {
-        self.groups.first().is_some_and(|block| block.features == Features::Linear)
+        self.groups.first().is_some_and(|block| !matches!(block.features, Features::Mapped { .. }))
+    }
+
+    /// Whether a column is computed that is bounded: whether these are not the inputs alone.
+    pub(super) fn is_bounded(&self) -> bool {
+        self.groups.iter().any(|block| block.active && block.features != Features::Inputs)
     }
 
     /// The input farthest out.
@@ -393,8 +410,9 @@ impl Blocks {
 }
 
 impl Block {
-    fn linear(d: usize) -> Self {
-        Self { piece: Piece::Linear, features: Features::Linear, width: d, active: true }
+    fn inputs(piece: Piece, d: usize) -> Self {
+        let features = if piece == Piece::Linear { Features::Inputs } else { Features::Bounded };
+        Self { piece, features, width: d, active: true }
     }
 
     fn mapped(piece: Piece, scale: Scale, map: Map, skip: usize) -> Self {
@@ -410,7 +428,7 @@ impl Block {
 }
 
 impl Candidate {
-    /// Whether it has the inputs and nothing else.
+    /// Whether it has the inputs as they are and nothing else.
     pub(crate) fn is_linear(&self) -> bool {
         self.pieces == [Piece::Linear]
     }

@@ -11,7 +11,7 @@
 //! | spec | columns | φ |
 //! | --- | --- | --- |
 //! | `linear` | d | x |
-//! | `auto` | d + 320 + 4·d to d + 1200 | a portfolio: inputs, splines, products, random features; the pool decides which predict |
+//! | `auto` | 2·d + 320 + 4·d to 2·d + 1200 | a portfolio: inputs, splines, products, random features; the pool decides which predict |
 //! | `poly:q` | C(d+q, q) − 1 | monomials of degree 1 to q (`interactions=false`: pure powers, d·q) |
 //! | `log` | d | sign(x)·log(1 + \|x\|), defined everywhere |
 //! | `exp` | d | eˣ |
@@ -191,7 +191,9 @@ impl Basis {
     /// Number of columns on `d` inputs, if not far too many. Of a portfolio the most it can have: first rows decide about some.
     pub fn columns(&self, d: usize) -> Option<usize> {
         let features = match &self.0 {
-            Kind::Auto { width, .. } => d.checked_add(width.unwrap_or(blocks::MOST)),
+            Kind::Auto { width, .. } => {
+                d.checked_mul(2).and_then(|d| d.checked_add(width.unwrap_or(blocks::MOST)))
+            }
             Kind::Linear | Kind::Log | Kind::Exp | Kind::Power { .. } => Some(d),
             Kind::Polynomial { degree, interactions: true, .. } => polynomial::width(d, *degree),
             Kind::Polynomial { degree: count, .. }
@@ -519,6 +521,14 @@ impl Map {
         match &self.rule {
             Rule::Identity => true,
             Rule::Blocks(blocks) => blocks.begins_with_inputs(),
+            _ => false,
+        }
+    }
+
+    /// Whether a column is computed that a frozen map bounds.
+    pub(crate) fn is_bounded(&self) -> bool {
+        match &self.rule {
+            Rule::Blocks(blocks) => blocks.is_bounded(),
             _ => false,
         }
     }

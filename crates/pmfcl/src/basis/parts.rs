@@ -39,13 +39,14 @@ pub enum Parts<'a> {
     /// (1 − u)³/6,  (4 − 6u² + 3u³)/6,  the same of 1 − u,  u³/6
     ///
     /// and all others 0. What was clipped off, in units of (hi − lo)/K, is multiplied by the slopes
-    /// (−½, 0, ½, 0) below the range and (0, −½, 0, ½) above it, and added, unless `held`. Spline number `count` is not a column.
+    /// (−½, 0, ½, 0) below the range and (0, −½, 0, ½) above it, and added, unless `held`: then 1/20 of x is added to each spline
+    /// instead ([`Parts::SHARE`]). Spline number `count` is not a column.
     Splines {
         /// Splines kept for each input.
         count: usize,
         /// (lo, hi) of each input.
         ranges: &'a [(f64, f64)],
-        /// Whether what was clipped off is left off.
+        /// Whether what was clipped off is left off, and a share of x added.
         held: bool,
     },
     /// Z = x̃W with x̃ = (x − shift)/spread, and what is done to it.
@@ -82,12 +83,19 @@ pub enum Parts<'a> {
     },
 }
 
+impl Parts<'_> {
+    /// What each spline behind a frozen map has of its input.
+    pub const SHARE: f64 = super::spline::SHARE;
+}
+
 /// A group of the columns behind a frozen map; with z = (x − μ)/σ for every input:
 #[derive(Debug, Clone, PartialEq)]
 #[doc(hidden)] // for export
 pub enum Group<'a> {
+    /// Column j is input j.
+    Inputs,
     /// Column j is input j as long as |z| ≤ 4, and from there on μ ± σ(8 − 16/|z|).
-    Linear,
+    Bounded,
     /// A map of the inputs in other units: z/√(1 + (z/4)²), or by `quantile` the value at the input, linear between the knots
     /// of the frame and constant beyond them.
     Mapped {
@@ -153,14 +161,16 @@ mod tests {
                         u.powi(3) / 6.0 + above,
                     ];
                     let at = |i| (0..4).find(|k| (interval + *k as f64 - i as f64).abs() < 0.5);
-                    (0..*count).map(|i| at(i).map_or(0.0, |k| four[k])).collect()
+                    let share = if *held { x / 20.0 } else { 0.0 };
+                    (0..*count).map(|i| at(i).map_or(0.0, |k| four[k]) + share).collect()
                 };
                 x.iter().zip(*ranges).flat_map(spline).collect()
             }
             Parts::Groups { frame, groups } => {
                 let z = |j: usize| (x[j] - frame.shift[j]) / frame.spread[j];
                 let one = |group: &Group<'_>| match group {
-                    Group::Linear => {
+                    Group::Inputs => x.to_vec(),
+                    Group::Bounded => {
                         let bounded = |j: usize| {
                             let far = (8.0 - 16.0 / z(j).abs()) * z(j).signum();
                             let edge = frame.shift[j] + frame.spread[j] * far;
@@ -267,7 +277,8 @@ mod tests {
             "ntk:5,linear=off",
             "ntk:5,scale=range",
             "auto",
-            "auto:40,only=linear+spline+ranks",
+            "auto:40,only=linear",
+            "auto:40,only=bounded+spline+ranks",
             "patches:4,size=1,step=1,grid=1,shape=1x3",
             "patches:2,size=1,step=2,grid=1,shape=3x1,scale=none",
         ];

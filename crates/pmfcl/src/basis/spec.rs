@@ -10,7 +10,7 @@
 //! | `rff:1024` | `gamma=`, `scale=`, `linear=`, `seed=` |
 //! | `relu:2000`, `ntk:256` | `scale=`, `linear=`, `seed=` |
 //! | `patches:2000` | `size=9`, `step=2`, `grid=4`, `shape=28x28`, `scale=range\|none`, `seed=` |
-//! | `auto`, `auto:800` | `only=linear+spline`, `seed=` |
+//! | `auto`, `auto:800` | `only=bounded+spline`, `seed=` |
 //!
 //! `scale` is one of `clip`, `quantile`, `range`, `none` (see [`Scale`]); `linear=on` keeps the inputs as columns next
 //! to the features, which is the default under `clip` and `quantile`.
@@ -134,8 +134,10 @@ impl Reading {
 /// A group of columns of `auto`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Piece {
-    /// The inputs.
+    /// The inputs as they are.
     Linear,
+    /// The inputs, bounded far out: next to features, which are bounded too.
+    Bounded,
     /// Cubic splines of each input.
     Spline,
     /// Products of two inputs.
@@ -149,12 +151,20 @@ pub(super) enum Piece {
 }
 
 impl Piece {
-    pub(super) const ALL: [Self; 6] =
-        [Self::Linear, Self::Spline, Self::Products, Self::Smooth, Self::Fine, Self::Ranks];
+    pub(super) const ALL: [Self; 7] = [
+        Self::Linear,
+        Self::Bounded,
+        Self::Spline,
+        Self::Products,
+        Self::Smooth,
+        Self::Fine,
+        Self::Ranks,
+    ];
 
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Linear => "linear",
+            Self::Bounded => "bounded",
             Self::Spline => "spline",
             Self::Products => "products",
             Self::Smooth => "smooth",
@@ -163,7 +173,7 @@ impl Piece {
         }
     }
 
-    /// `linear+spline`, in the order of the columns.
+    /// `bounded+spline`, in the order of the columns.
     pub(super) fn joined(pieces: &[Self]) -> String {
         pieces.iter().map(|piece| piece.name()).collect::<Vec<_>>().join("+")
     }
@@ -277,7 +287,7 @@ impl<'a> Given<'a> {
                     None => None,
                     Some(_) => Some(self.count("a number of features", "auto:800", 1)?),
                 };
-                let expected = "names of its columns joined by `+`, in the order linear, spline, products, smooth, fine, ranks";
+                let expected = "names of its columns joined by `+`, in the order linear, bounded, spline, products, smooth, fine, ranks";
                 let only = self.option("only", expected, Piece::read)?.unwrap_or_default();
                 Kind::Auto { width, only, seed: self.seed()? }
             }

@@ -2,13 +2,15 @@
 
 use super::refused::Refused;
 use crate::error::{Error, Result};
-use crate::problem::{Agreement, Digest, Reader};
+use crate::problem::{Agreement, Digest, Limits, Reader, Response};
 use crate::rows::Rows;
 use crate::summary::crc32;
 use crate::theta::Theta;
 
 const MAGIC: &[u8; 4] = b"PMFB";
+/// 3 has limits; without them it is 2.
 const VERSION: u16 = 2;
+const LIMITED: u16 = 3;
 const HEADER: usize = 4 + 2 + 2 + 32 + 8 + 8 + 4 + 4;
 /// Rows answered at a time: a block of design rows stays in cache.
 const BLOCK: usize = 512;
@@ -17,7 +19,8 @@ const BLOCK: usize = 512;
 ///
 /// ```text
 /// "PMFB" | version u16 | 0 u16 | agreement 32 bytes | updates u64 | samples f64 | m u32 | p u32 | θ, target by target, f64
-///        | for each target 1 byte: whether its class has rows | CRC-32 u32
+///        | for each target 1 byte: whether its class has rows
+///        | version 3: for each target the smallest and the largest prediction, f64 | CRC-32 u32
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct Broadcast {
@@ -31,19 +34,22 @@ pub struct Broadcast {
     pub theta: Theta,
     /// For each column of parameters, whether its class has rows; all `true` for values.
     pub present: Vec<bool>,
+    /// Between which predictions of each target stay; empty where nothing limits them.
+    pub limits: Vec<Limits>,
 }
 
 impl Broadcast {
     /// Bytes of [`Broadcast::to_bytes`].
     pub fn nbytes(&self) -> usize {
-        HEADER + 8 * self.theta.cells().len() + self.present.len() + 4
+        HEADER + 8 * self.theta.cells().len() + self.present.len() + 16 * self.limits.len() + 4
     }
 
     /// As bytes; [`Broadcast::from_bytes`] gives it back bit for bit.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(self.nbytes());
         out.extend_from_slice(MAGIC);
-        out.extend_from_slice(&VERSION.to_le_bytes());
+        let version = if self.limits.is_empty() { VERSION } else { LIMITED };
+        out.extend_from_slice(&version.to_le_bytes());
         out.extend_from_slice(&0_u16.to_le_bytes());
         out.extend_from_slice(&self.agreement.0);
         for word in [self.updates, self.samples.to_bits()] {
@@ -56,6 +62,9 @@ impl Broadcast {
             out.extend_from_slice(&v.to_le_bytes());
         }
         out.extend(self.present.iter().map(|there| u8::from(*there)));
+        for end in self.limits.iter().flat_map(|limits| [limits.least, limits.most]) {
+            out.extend_from_slice(&end.to_le_bytes());
+        }
         let check = crc32(&out);
         out.extend_from_slice(&check.to_le_bytes());
         out
@@ -73,7 +82,8 @@ impl Broadcast {
         if bytes.len() < HEADER + 4 || &bytes[..4] != MAGIC {
             return refuse("it does not begin with PMFB and a header");
         }
-        if bytes[4..8] != [VERSION as u8, 0, 0, 0] {
+        let limited = bytes[4..8] == [LIMITED as u8, 0, 0, 0];
+        if !limited && bytes[4..8] != [VERSION as u8, 0, 0, 0] {
             return refuse("it is of another version");
         }
         let (body, check) = bytes.split_at(bytes.len() - 4);
@@ -86,16 +96,20 @@ impl Broadcast {
         let (m, p) = (rest.size()?, rest.size()?);
         let cells = rest.doubles(m.saturating_mul(p))?;
         let flags = rest.take(p)?;
+        let ends = rest.doubles(if limited { p.saturating_mul(2) } else { 0 })?;
+        let pair = |pair: &[f64]| Limits { least: pair[0], most: pair[1] };
+        let limits: Vec<Limits> = ends.chunks_exact(2).map(pair).collect();
         let sound = m > 0
             && p > 0
             && rest.0.is_empty()
             && flags.iter().all(|flag| *flag <= 1)
+            && limits.iter().all(Limits::is_sound)
             && samples > 0.0
             && samples.is_finite()
             && cells.iter().all(|v| v.is_finite());
         let present = flags.iter().map(|flag| *flag == 1).collect();
         match Theta::from_columns(m, p, cells) {
-            Ok(theta) if sound => Ok(Self { agreement, updates, samples, theta, present }),
+            Ok(theta) if sound => Ok(Self { agreement, updates, samples, theta, present, limits }),
             _ => refuse("its numbers are invalid"),
         }
     }
@@ -124,7 +138,10 @@ impl Broadcast {
                 found: x.width(),
             });
         }
-        let response = agreement.problem().method().response(self.present.clone());
+        let mut response = agreement.problem().method().response(self.present.clone());
+        if let Response::Values { limits, .. } = &mut response {
+            limits.clone_from(&self.limits);
+        }
         let mut out = Vec::with_capacity(x.len() * p);
         let mut rows = vec![0.0; BLOCK.min(x.len()) * m];
         let mut from = 0;

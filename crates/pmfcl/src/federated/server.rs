@@ -11,7 +11,7 @@ use super::tree::{Tree, leaf};
 use super::update::{Update, is_name};
 use crate::error::{Error, Result};
 use crate::learner::{Learner, LearnerState, TaskRecord, TaskReport};
-use crate::problem::{Agreement, Digest, Encoding, Exactness, Part, Pool, TaskSummary};
+use crate::problem::{Agreement, Digest, Encoding, Exactness, Part, Pool, Response, TaskSummary};
 use crate::settings::Preference;
 
 /// What the task of a diagonal update was called in models of earlier versions, after client and step.
@@ -527,6 +527,10 @@ impl Server {
             // Clients do not know the means that fill gaps.
             theta: joint.theta_of_gaps()?,
             present: joint.present_columns()?,
+            limits: match joint.response()? {
+                Response::Values { limits, .. } => limits.clone(),
+                Response::Classes { .. } => Vec::new(),
+            },
         })
     }
 

@@ -6,7 +6,8 @@ use super::gaps::apart;
 use super::{Learner, check_width};
 use crate::basis::Design;
 use crate::error::{Error, Result, listing};
-use crate::problem::{ClassRule, Evaluation, Novelty, Outputs, Response, response_largest};
+use crate::loss::Link;
+use crate::problem::{ClassRule, Evaluation, Limits, Novelty, Outputs, Response, response_largest};
 use crate::rows::{Rows, Targets, TaskRows};
 use crate::theta::Theta;
 
@@ -38,8 +39,8 @@ impl Learner {
         if self.problem.predicts_classes() {
             return Err(self.predicts_other("values"));
         }
-        let solved = self.solved()?;
-        self.each_block(x, |rows, out| solved.response.values(&solved.solution.theta, rows, out))
+        let (theta, response) = (&self.solved()?.solution.theta, self.response()?);
+        self.each_block(x, |rows, out| response.values(theta, rows, out))
     }
 
     /// Scores of every row, [`Learner::classes`] end to end: fitted indicators for `squared`, discriminants for `gaussian`,
@@ -129,8 +130,26 @@ impl Learner {
         if let Some(known) = solved.calibrated.get() {
             return Ok(known);
         }
-        let made = self.problem.method().calibrated(&self.assess_input()?, &self.tables())?;
+        let made = match &solved.response {
+            // The choice of a portfolio is not asked for: a solution from a file has none with it.
+            Response::Values { link, .. } => match self.limits(*link)? {
+                limits if limits.is_empty() => return Ok(&solved.response),
+                limits => Response::Values { link: *link, limits },
+            },
+            Response::Classes { .. } => {
+                self.problem.method().calibrated(&self.assess_input()?, &self.tables())?
+            }
+        };
         Ok(solved.calibrated.get_or_init(|| made))
+    }
+
+    /// What limits predicted values: those of a portfolio, which may be a line that goes on and on.
+    fn limits(&self, link: Link) -> Result<Vec<Limits>> {
+        let design = self.design.as_ref().ok_or(Error::NotLearned)?;
+        if link != Link::Identity || !design.map().basis().is_portfolio() {
+            return Ok(Vec::new());
+        }
+        Ok(Limits::of(&self.pool()?.quadratic, design.intercept()))
     }
 
     /// Parameters with what their columns stand for, classes in sorted order. Where gaps are filled with means, the indicator of

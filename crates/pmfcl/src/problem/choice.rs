@@ -6,19 +6,21 @@
 //! the anchors of its tasks: by the same score, or by Akaike's criterion where the loss is a likelihood.
 //!
 //! Neither order nor split decides: the score is a continuous function of the pooled sums. A candidate with more columns must be
-//! better by more than rounding, and better than the inputs alone by more than chance: scores of few rows differ by chance, and
-//! what is lost where a line would do is more than what is gained where it nearly does.
+//! better by more than rounding. The inputs alone, as they are, are left only where another candidate is better by more than
+//! chance, its degrees of freedom counted 4/3 times as much: scores of few rows differ by chance, and what is lost where a line
+//! would do is more than what is gained where it nearly does.
 
 use super::{KnownTable, Pool, SolveInput, Solved, TaskContext, TaskShape, Waiting};
 use crate::basis::{Candidate, Design};
 use crate::error::Result;
-use crate::solve::candidates::{Judge, Judged};
+use crate::solve::candidates::{Judge, Judged, Scores};
 use crate::summary::Summary;
 
 /// A wider candidate is taken when its score is lower by more than this share of the targets' variance, or than this loss.
 const TIE: f64 = 1e-9;
 
-/// The inputs alone are left where a score is lower than theirs by more than this share of it, divided by √N.
+/// The inputs alone are left where a score is lower than theirs by more than this share of it, divided by √N, both with degrees
+/// of freedom counted with caution.
 const CHANCE: f64 = 1.0;
 
 /// A bound whose score is not above this has a constant that says nothing about the fit.
@@ -28,7 +30,7 @@ const UNJUDGED: f64 = 1e-12;
 #[derive(Debug, Clone, PartialEq)]
 #[doc(hidden)] // for cli, python, report
 pub struct CandidateScore {
-    /// The groups of columns, such as `linear+spline`.
+    /// The groups of columns, such as `bounded+spline`.
     pub name: String,
     /// Columns without the intercept.
     pub columns: usize,
@@ -65,30 +67,37 @@ impl Chosen {
         effective: f64,
     ) -> Result<Option<Self>> {
         let design = context.design;
+        let judged = context.problem.method().judged();
         let mut candidates = design.map().candidates();
+        // A value that is the exponential of a line leaves every range: there the inputs are bounded too.
+        if judged == Judged::Likelihood && !context.problem.predicts_classes() {
+            candidates.retain(|candidate| !candidate.is_linear());
+        }
         if candidates.len() < 2 {
             return Ok(None);
         }
-        let judged = context.problem.method().judged();
         let judge = Judge::new(&pool.quadratic, design.intercept(), effective, judged);
-        let score = |candidate: &Candidate| judge.least_score(&design.columns_of(candidate));
+        let score = |candidate: &Candidate| {
+            judge.least_scores(&design.columns_of(candidate), !candidate.is_linear())
+        };
         let scores = each(&candidates, context.settings.threads, score);
         // Where scores of bounds say nothing, all columns are used: the ridge shrinks what is not needed.
-        let said = |score: &f64| score.is_finite() && *score > UNJUDGED;
+        let said = |score: &Scores| score.least.is_finite() && score.least > UNJUDGED;
         let unjudged = judged == Judged::Bound && !scores.iter().all(said);
         let mut chosen = if unjudged { scores.len() - 1 } else { 0 };
         for (i, score) in scores.iter().enumerate() {
-            if !unjudged && *score < scores[chosen] - TIE {
+            if !unjudged && score.least < scores[chosen].least - TIE {
                 chosen = i;
             }
         }
         let alone = candidates[0].is_linear() && judged != Judged::Likelihood && !unjudged;
-        if alone && scores[chosen] > scores[0] * (1.0 - CHANCE / effective.max(1.0).sqrt()) {
+        let enough = scores[0].wary * (1.0 - CHANCE / effective.max(1.0).sqrt());
+        if alone && scores[chosen].wary > enough {
             chosen = 0;
         }
         let table = candidates.iter().zip(&scores).enumerate().map(|(i, (candidate, score))| {
             let (name, columns) = (candidate.name.clone(), candidate.columns.len());
-            CandidateScore { name, columns, score: *score, chosen: i == chosen }
+            CandidateScore { name, columns, score: score.least, chosen: i == chosen }
         });
         let scores = table.collect();
         let candidate = candidates.swap_remove(chosen);
@@ -148,17 +157,17 @@ impl Chosen {
     }
 }
 
-/// One number for each candidate, in order; threads share the candidates.
+/// The scores of each candidate, in order; threads share the candidates.
 fn each(
     candidates: &[Candidate],
     threads: usize,
-    score: impl Fn(&Candidate) -> f64 + Sync,
-) -> Vec<f64> {
+    score: impl Fn(&Candidate) -> Scores + Sync,
+) -> Vec<Scores> {
     if threads < 2 {
         return candidates.iter().map(score).collect();
     }
     let next = std::sync::atomic::AtomicUsize::new(0);
-    let mut found: Vec<(usize, f64)> = std::thread::scope(|scope| {
+    let mut found: Vec<(usize, Scores)> = std::thread::scope(|scope| {
         let run = || {
             let mut own = Vec::new();
             loop {

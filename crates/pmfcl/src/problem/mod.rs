@@ -52,7 +52,7 @@ pub use pass::{Partial, Pass, Passes, Worker};
 pub use poisson::Poisson;
 pub use pool::Pool;
 pub use response::{
-    ClassDensity, ClassRule, Densities, NearestClass, Novelty, Response, RowDistance,
+    ClassDensity, ClassRule, Densities, Limits, NearestClass, Novelty, Response, RowDistance,
     RowTemperature,
 };
 pub use row_wise::RowWise;

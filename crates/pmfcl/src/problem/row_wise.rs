@@ -454,7 +454,7 @@ impl Method for RowWise {
     }
 
     fn response(&self, _: Vec<bool>) -> Response {
-        Response::Values(self.loss.link())
+        Response::Values { link: self.loss.link(), limits: Vec::new() }
     }
 
     fn assess(

@@ -174,7 +174,7 @@ impl Method for Squared {
 
     fn response(&self, present: Vec<bool>) -> Response {
         match self.classes {
-            None => Response::Values(Link::Identity),
+            None => Response::Values { link: Link::Identity, limits: Vec::new() },
             Some(_) => Response::Classes { rule: ClassRule::Clip, present, first_is_zero: false },
         }
     }

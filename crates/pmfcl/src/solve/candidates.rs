@@ -18,6 +18,11 @@ const ABOVE: i32 = 3;
 const PER_DECADE: i32 = 4;
 /// Steps of the search between points, each of which leaves 0.62 of the bracket.
 const STEPS: u32 = 24;
+/// The least ridge as a share of the trace that products have digits for.
+const LEAST: f64 = 1e-10;
+/// Where the inputs alone are the other choice, degrees of freedom count so many times more. Errors with heavy tails, which
+/// sums of squares do not show, let wide candidates look better than they are.
+const WARY: f64 = 4.0 / 3.0;
 
 /// How a summary is judged against summaries of the same rows with other columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,6 +35,15 @@ pub(crate) enum Judged {
     Bound,
     /// Akaike's criterion of a bound in the place of the likelihood: a loss whose constant says nothing about the fit.
     Likelihood,
+}
+
+/// The least scores of some columns.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Scores {
+    /// By which candidates are compared with each other.
+    pub(crate) least: f64,
+    /// By which they are compared with the inputs alone: at the same ridge, degrees of freedom counted 4/3 times as much.
+    pub(crate) wary: f64,
 }
 
 /// Products of the columns of a pooled summary, from which some of them are judged.
@@ -83,9 +97,10 @@ impl Judge {
 
     /// What is expected of new rows under the best ridge for some columns of the design: lower is better. The share of the targets'
     /// variance that stays unexplained, or the loss itself for [`Judged::Likelihood`]. Infinite where there are too few rows.
+    /// The ridge of columns that are not `bounded` has no lower end but that of rounding.
     ///
     /// Cost: `O(k³)` for `k` columns.
-    pub(crate) fn least_score(&self, columns: &[usize]) -> f64 {
+    pub(crate) fn least_scores(&self, columns: &[usize], bounded: bool) -> Scores {
         let kept: Vec<usize> = columns.iter().filter_map(|&j| self.places[j]).collect();
         // Places ascend with columns, so the lower triangle of the whole has that of the part.
         let products = Mat::from_fn(kept.len(), kept.len(), |i, j| {
@@ -94,34 +109,20 @@ impl Judge {
         let pulls = Mat::from_fn(kept.len(), self.pulls.ncols(), |i, k| self.pulls[(kept[i], k)]);
         let reduced = Reduced::new(products, pulls);
         let scale = (kept.len() as f64).max(self.noise);
-        let at = |exponent: f64| self.score(&reduced, scale * libm::exp10(exponent));
-        let step = 1.0 / f64::from(PER_DECADE);
-        let end = libm::log10(least_share(self.samples));
-        let points = (0..).map(|i| end + f64::from(i) * step);
-        let (mut least, mut place) = (f64::INFINITY, 0.0);
-        for exponent in points.take_while(|exponent| *exponent <= f64::from(ABOVE)) {
-            let score = at(exponent);
-            if score < least {
-                (least, place) = (score, exponent);
-            }
-        }
-        let (mut low, mut high) = ((place - step).max(end), place + step);
-        for _ in 0..STEPS {
-            let part = (high - low) * 0.381_966;
-            let (a, b) = (low + part, high - part);
-            let (of_a, of_b) = (at(a), at(b));
-            least = least.min(of_a).min(of_b);
-            if of_a < of_b { high = b } else { low = a }
-        }
-        least
+        let share = if bounded { least_share(self.samples) } else { LEAST };
+        let at =
+            |exponent: f64, wary: f64| self.score(&reduced, scale * libm::exp10(exponent), wary);
+        let (least, place) = least_of(|exponent| at(exponent, 1.0), libm::log10(share));
+        Scores { least, wary: at(place, WARY) }
     }
 
-    fn score(&self, reduced: &Reduced, ridge: f64) -> f64 {
+    /// The score of a ridge, degrees of freedom counted `wary` times as much as for the automatic ridge.
+    fn score(&self, reduced: &Reduced, ridge: f64, wary: f64) -> f64 {
         let fit = reduced.fit(ridge, &self.squares, &self.shares);
         let (unexplained, degrees) = (fit.unexplained, fit.degrees);
         let degrees = degrees + f64::from(u8::from(self.intercept));
         let caution = if self.judged == Judged::Indicators { CLASS_CAUTION } else { CAUTION };
-        let used = caution * degrees / self.samples;
+        let used = wary * caution * degrees / self.samples;
         match self.judged {
             // Half the squares are the mean loss; every target has parameters of its own.
             Judged::Likelihood => unexplained / 2.0 + used * self.squares.len() as f64,
@@ -129,6 +130,33 @@ impl Judge {
             _ => (unexplained.max(0.0) + NO_ERROR) / ((1.0 - used) * (1.0 - used)),
         }
     }
+}
+
+/// The least value of a function of the exponent, from `end` on, and its place: the best of evenly spaced points, and then between
+/// its neighbours.
+fn least_of(at: impl Fn(f64) -> f64, end: f64) -> (f64, f64) {
+    let step = 1.0 / f64::from(PER_DECADE);
+    let points = (0..).map(|i| end + f64::from(i) * step);
+    let (mut least, mut place) = (f64::INFINITY, 0.0);
+    for exponent in points.take_while(|exponent| *exponent <= f64::from(ABOVE)) {
+        let score = at(exponent);
+        if score < least {
+            (least, place) = (score, exponent);
+        }
+    }
+    let (mut low, mut high) = ((place - step).max(end), place + step);
+    for _ in 0..STEPS {
+        let part = (high - low) * 0.381_966;
+        let (a, b) = (low + part, high - part);
+        let (of_a, of_b) = (at(a), at(b));
+        for (score, exponent) in [(of_a, a), (of_b, b)] {
+            if score < least {
+                (least, place) = (score, exponent);
+            }
+        }
+        if of_a < of_b { high = b } else { low = a }
+    }
+    (least, place)
 }
 
 #[cfg(test)]
@@ -170,22 +198,31 @@ mod tests {
                 let own = pooled.choose_columns(&keep).unwrap();
                 let spectrum = Spectrum::new(&own, true, true, samples).unwrap();
                 let centred = own.total_squares();
-                let score = |ridge: f64| {
+                let score = |ridge: f64, caution: f64| {
                     let left = spectrum.residuals(ridge);
                     let share: f64 = left.iter().zip(&centred).map(|(r, t)| r / t).sum();
-                    let used = CAUTION * spectrum.degrees(ridge) / samples;
+                    let used = caution * spectrum.degrees(ridge) / samples;
                     if used < 1.0 { share / 2.0 / (1.0 - used).powi(2) } else { f64::INFINITY }
                 };
                 // Neither the intercept nor the constant, input 3, counts in the trace.
                 let varying = keep.iter().filter(|j| ![0, 4].contains(*j)).count() as f64;
-                let end = least_share(samples) * varying;
-                let ridges = (0..26_000).map(|i| end * 10_f64.powf(f64::from(i) / 2000.0));
-                let points = ridges.map(score);
-                let expected = points.fold(f64::INFINITY, f64::min);
-                let found = judge.least_score(&keep);
-                // The grid of this test is a two-thousandth of a decade: its least is above the least by some 1e-7.
-                let near = |a: f64, b: f64| (a - b).abs() < 1e-6 * b || a.min(b).is_infinite();
-                assert!(near(found, expected), "{n} × {d}, {keep:?}: {found} against {expected}");
+                for (bounded, share) in [(true, least_share(samples)), (false, LEAST)] {
+                    let ridge = |i: i32| share * varying * 10_f64.powf(f64::from(i) / 2000.0);
+                    let points = (0..26_000).map(|i| (score(ridge(i), CAUTION), ridge(i)));
+                    let least =
+                        points.fold((f64::INFINITY, 0.0), |a, b| if b.0 < a.0 { b } else { a });
+                    let found = judge.least_scores(&keep, bounded);
+                    // The grid of this test is a two-thousandth of a decade: its least is above the least by some 1e-7, and where it is,
+                    // a score that is not least there differs by a few hundredths of the step.
+                    let near = |a: f64, b: f64, digits: f64| {
+                        (a - b).abs() < digits * b || a.min(b).is_infinite()
+                    };
+                    let what = format!("{n} × {d}, {keep:?}, {bounded}: {found:?}, {least:?}");
+                    assert!(near(found.least, least.0, 1e-6), "{what}");
+                    let wary =
+                        if least.0.is_finite() { score(least.1, 1.6) } else { f64::INFINITY };
+                    assert!(near(found.wary, wary, 1e-3), "{what}, {wary}");
+                }
             }
         }
     }
@@ -194,7 +231,7 @@ mod tests {
     fn without_columns_that_vary_the_mean_is_all_there_is() {
         let pooled = summary(50, 9, &mut Draw::new(1));
         let judge = Judge::new(&pooled, true, 50.0, Judged::Values);
-        let alone = judge.least_score(&[0, 4]);
+        let alone = judge.least_scores(&[0, 4], true).least;
         let expected = 1.0 / (1.0 - CAUTION / 50.0_f64).powi(2);
         assert!((alone - expected).abs() < 1e-9, "{alone} against {expected}");
     }
@@ -205,7 +242,7 @@ mod tests {
         let mut moved = pooled.clone();
         moved.recount(300.0, -1e6);
         let score = |summary: &Summary, keep: &[usize]| {
-            Judge::new(summary, true, 300.0, Judged::Likelihood).least_score(keep)
+            Judge::new(summary, true, 300.0, Judged::Likelihood).least_scores(keep, true).least
         };
         for keep in [&[0, 1, 2][..], &[0, 1, 2, 5]] {
             let gap = score(&pooled, keep) - score(&moved, keep);

@@ -458,7 +458,7 @@ fn beginning_at(ridge: f64) -> f64 {
     ridge * libm::exp10(f64::from(BELOW))
 }
 
-/// The model at the `λ` that minimises generalised cross-validation, which has a lower bound where the map is a frozen one.
+/// The model at the `λ` that minimises generalised cross-validation, which has a lower bound where features are bounded.
 ///
 /// # Errors
 /// When the summary is empty, the SVD does not converge, or numbers leave the range of double precision.
@@ -473,7 +473,7 @@ pub(crate) fn solve_by_gcv(
         return Err(Error::NotLearned);
     }
     let origin = map.origin();
-    let least = if map.frame().is_some() { least_share(samples) } else { 0.0 };
+    let least = if map.is_bounded() { least_share(samples) } else { 0.0 };
     let d = weights(pooled, intercept, standardize);
     if origin.is_none()
         && let Some(path) = Path::new(pooled, intercept, &d, samples, Unit::OwnVariance, least)

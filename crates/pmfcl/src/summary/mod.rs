@@ -160,6 +160,25 @@ impl Summary {
         &self.target_sum
     }
 
+    /// Mean and deviation of a target under the weights of the rows; from 0 without an intercept.
+    ///
+    /// Of centred targets: the squares of the mean are left out, not taken off, which would cost the digits of the deviation.
+    pub(crate) fn target_spread(&self, k: usize, intercept: bool) -> (f64, f64) {
+        let (weight, mean, squares) = match self.sums() {
+            Some(sums) => (sums.first()[0], sums.first()[self.m + k], sums.rest().yy(k)),
+            None if self.pivots().next() == Some(0) => {
+                let below = self.iter().skip(1).map(|(_, _, z)| z[k] * z[k]).sum::<f64>();
+                let (_, r, z) = self.row(0);
+                (r[0], z[k], self.residual()[k] + below)
+            }
+            None => (0.0, 0.0, 0.0),
+        };
+        if intercept && weight > 0.0 {
+            return (mean / weight, squares.max(0.0).sqrt() / weight);
+        }
+        (0.0, (self.squares(k) / self.n).max(0.0).sqrt())
+    }
+
     /// Mean of each target.
     pub fn target_mean(&self) -> Vec<f64> {
         self.target_sum.iter().map(|s| if self.n > 0.0 { s / self.n } else { 0.0 }).collect()

@@ -60,7 +60,7 @@ const SPECS: [&str; 28] = [
     "power:0.5",
     "power:-2",
     "auto",
-    "auto:30,only=linear+spline",
+    "auto:30,only=bounded+spline",
     "poly:2,scale=clip",
     "spline:3",
     "spline:3,scale=range",
