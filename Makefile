@@ -21,11 +21,11 @@ demo:            ## the main job on bundled real data; pictures in ./pmfcl-demo
 # time for `cargo clippy`. A warning is an error.
 LINTED := RUSTC_WORKSPACE_WRAPPER=clippy-driver CLIPPY_ARGS=-Dwarnings__CLIPPY_HACKERY__
 
-# Stages in brackets run at the same time, `+` is one after the other; the time of each is printed at the end. Flower's tests
-# mostly wait, so the rest goes on meanwhile; Python's run on one processor.
+# Stages in brackets run at the same time, `+` is one after the other; the time of each is printed at the end. Python's tests run on
+# one processor, so the rest goes on next to them; Flower's and Spark's mostly wait.
 test:            ## everything CI runs
-	$(LINTED) $(PYTHON) tests/stages/run.py fmt-check phrases '[tools' 'rust-test]' '[python-test' 'docs+package+python-lint]' \
-	  '[flower-test' spark-test 'onnx-test+browser-test+dependencies]'
+	$(LINTED) $(PYTHON) tests/stages/run.py fmt-check phrases '[tools' 'rust-test]' \
+	  '[python-test' 'docs+package+python-lint+onnx-test+browser-test+dependencies]' '[flower-test' 'spark-test]'
 
 bench:           ## speed, memory and accuracy; ratios, one run
 	$(CARGO) build --release --quiet -p pmfcl-cli -p pmfcl-lab
