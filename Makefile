@@ -180,7 +180,7 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 # What the tests install is locked with hashes (`make lock` writes the locks): a file that was exchanged on its way is refused. uv takes
-# a fifth of pip's time; where it cannot reach the packages, pip may know how to.
+# less time than pip; where it cannot reach the packages, pip may know how to.
 UV := $(VENV)/bin/uv pip install --quiet --python $(VENV)/bin/python
 PIP := $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check
 define install
