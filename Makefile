@@ -12,7 +12,7 @@ BUILD := $(CARGO) build --quiet --workspace --all-features
 # A fixed seed: a gate must not be a lottery. `make search` looks with new ones.
 export PROPTEST_RNG_SEED ?= 1
 
-.PHONY: demo test bench fmt fmt-check lint phrases package rust-test docs deny dependencies python-lint tools wheel python-test flower-test spark-test onnx-test browser-test search sweep soak fuzz clean advisories lock engines-test stores-test
+.PHONY: demo test bench fmt fmt-check lint phrases package rust-build rust-test docs deny dependencies python-lint tools wheel python-test flower-test spark-test onnx-test browser-test search sweep soak fuzz clean advisories lock engines-test stores-test
 
 demo:            ## the main job on bundled real data; pictures in ./pmfcl-demo
 	$(CARGO) run --profile demo -p pmfcl-cli --no-default-features -- demo
@@ -21,11 +21,12 @@ demo:            ## the main job on bundled real data; pictures in ./pmfcl-demo
 # time for `cargo clippy`. A warning is an error.
 LINTED := RUSTC_WORKSPACE_WRAPPER=clippy-driver CLIPPY_ARGS=-Dwarnings__CLIPPY_HACKERY__
 
-# Stages in brackets run at the same time, `+` is one after the other; the time of each is printed at the end. Python's tests run on
-# one processor, so the rest goes on next to them; Flower's and Spark's mostly wait.
+# After the colon are the stages that one waits for; three run at the same time, since tests of Flower, Spark and locks wait a lot. The
+# time of each is printed at the end.
 test:            ## everything CI runs
-	$(LINTED) $(PYTHON) tests/stages/run.py fmt-check phrases '[tools' 'rust-test]' \
-	  '[python-test' 'docs+package+python-lint+onnx-test+browser-test+dependencies]' '[flower-test' 'spark-test]'
+	$(LINTED) $(PYTHON) tests/stages/run.py --at-once 3 rust-build tools fmt-check phrases:tools wheel:tools,rust-build \
+	  flower-test:wheel spark-test:wheel python-test:wheel rust-test:rust-build onnx-test:tools,rust-build docs:rust-build \
+	  browser-test:tools,rust-build python-lint:wheel package:rust-build dependencies
 
 bench:           ## speed, memory and accuracy; ratios, one run
 	$(CARGO) build --release --quiet -p pmfcl-cli -p pmfcl-lab
@@ -49,11 +50,17 @@ phrases: $(VENV)/tools
 	$(PYTHON) tests/phrases/wrap.py --check README.md ARCHITECTURE.md CONTRIBUTING.md docs/*.md
 	$(VENV)/bin/typos
 
-# nextest where it is installed, the standard runner elsewhere. The Python crate is tested through Python.
+# nextest where it is installed, the standard runner elsewhere. The Python crate is tested through Python. Some tests wait for locks, so
+# there is one more at a time than processors.
 rust-test:
 	if $(CARGO) nextest --version >/dev/null 2>&1; \
-	then $(CARGO) nextest run --workspace --all-features --no-fail-fast; \
+	then $(CARGO) nextest run --workspace --all-features --no-fail-fast --test-threads $$(($$(nproc) + 1)); \
 	else $(CARGO) test --workspace --all-features --no-fail-fast --lib --bins --tests; fi
+
+# All that the stages after it run.
+rust-build:
+	$(CARGO) test --workspace --all-features --no-run --lib --bins --tests
+	$(BUILD) --bin pmfcl --example cases --example pages
 
 # The examples in the documents, and the documents themselves, from what is compiled already: `cargo doc` would have every dependency
 # checked again. Also the public names of the core against the list in tests/surface.

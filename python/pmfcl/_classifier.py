@@ -11,9 +11,10 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from . import _core, _doubts, _inputs
-from ._continual import STREAM, Continual, fitted, learned, parameter, setting
+from ._continual import Continual, fitted, learned
 from ._inputs import Weighted, kept
 from ._labels import Classes, Label, labels_of
+from ._settings import STREAM, parameter, setting
 
 
 class ParameterAndMethod:

@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 from sklearn.base import MultiOutputMixin, RegressorMixin
 
 from . import _core, _inputs
-from ._continual import STREAM, Continual, fitted, learned, setting
+from ._continual import Continual, fitted, learned
 from ._inputs import Weighted, kept
+from ._settings import STREAM, setting
 
 
 class ContinualRegressor(MultiOutputMixin, RegressorMixin, Continual):  # type: ignore[misc]  # scikit-learn has no annotations
