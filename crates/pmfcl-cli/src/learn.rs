@@ -378,7 +378,8 @@ struct Waiting {
 }
 
 impl Waiting {
-    /// How many times as long as the last commit took a task waits for others, and the longest it does.
+    /// How many times as long as the last commit took a task waits for others, and the longest it does. Where a commit takes longer than
+    /// that, as those of wide models do, a task waits as long as a commit takes: at most half of the time goes to commits.
     const PATIENCE: (u32, Duration) = (4, Duration::from_millis(200));
 
     fn add(&mut self, name: String, told: Vec<String>) {
@@ -388,7 +389,8 @@ impl Waiting {
 
     fn is_due(&self) -> bool {
         let (times, longest) = Self::PATIENCE;
-        self.since.is_some_and(|since| since.elapsed() >= longest.min(times * self.last))
+        let patience = longest.min(times * self.last).max(self.last);
+        self.since.is_some_and(|since| since.elapsed() >= patience)
     }
 
     /// Commits the tasks, and says of each that it is safe.

@@ -218,7 +218,7 @@ pub fn run(widths: &[usize], turns: usize, program: &Path) -> Result<Vec<Table>,
     table.note("Medians, taken in turns. Seconds from rows in memory to the last model; all sides use all processors; compact memory.");
     table.note(format!("Instructions of pmfcl's kernels: {}.", instruction_set()));
     table.note("Default settings: a ledger with a triangle per task, and a ridge chosen by cross-validation, which NumPy is not asked for.");
-    table.note("pmfcl learn: ten CSV files to a model file, compact memory, every task written before the next; the process as a whole.");
+    table.note("pmfcl learn: ten CSV files to a model file, compact memory, tasks written as they come, several at once where writing takes longer than learning; the process as a whole.");
     Ok(vec![table])
 }
 

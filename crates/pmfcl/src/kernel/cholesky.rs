@@ -187,25 +187,11 @@ struct Definite;
 
 impl Steps for Definite {
     fn factor(&mut self, cells: &mut [f64], block: Range<usize>, to: usize) -> Option<()> {
-        let (from, size) = (block.start, block.len());
         let width = cells.len() / block.end;
-        let rows = &mut cells[from * width..];
-        let all = MatMut::from_column_major_slice_mut(rows, width, size);
-        let (mut lower, targets) =
-            all.submatrix_mut(from, 0, to - from, size).split_at_row_mut(size);
-        let params = Spec::default();
-        let mut memory =
-            MemBuffer::new(llt::cholesky_in_place_scratch::<f64>(size, Par::Seq, params));
-        llt::cholesky_in_place(
-            lower.as_mut(),
-            llt::LltRegularization::default(),
-            Par::Seq,
-            MemStack::new(&mut memory),
-            params,
-        )
-        .ok()?;
+        let rows = &mut cells[block.start * width..];
+        factor_corner(rows, width, block.start)?;
         if to > block.end {
-            solve_lower_triangular_in_place(lower.as_ref(), targets.transpose_mut(), Par::Seq);
+            solve_right(rows, width, block.start);
         }
         Some(())
     }
@@ -213,6 +199,42 @@ impl Steps for Definite {
     fn is_left_out(&self, _: usize) -> bool {
         false
     }
+}
+
+/// Cholesky's decomposition of the corner of some rows of `width` cells, whose columns begin at `from`; upper half.
+pub(super) fn factor_corner(rows: &mut [f64], width: usize, from: usize) -> Option<()> {
+    let size = rows.len() / width;
+    let all = MatMut::from_column_major_slice_mut(rows, width, size);
+    let params = Spec::default();
+    let mut memory = MemBuffer::new(llt::cholesky_in_place_scratch::<f64>(size, Par::Seq, params));
+    llt::cholesky_in_place(
+        all.submatrix_mut(from, 0, size, size),
+        llt::LltRegularization::default(),
+        Par::Seq,
+        MemStack::new(&mut memory),
+        params,
+    )
+    .ok()
+    .map(|_| ())
+}
+
+/// Solves some rows, whose factored corner begins at column `from`, for the columns on its right, in tiles that threads share.
+pub(super) fn solve_right(rows: &mut [f64], width: usize, from: usize) {
+    let size = rows.len() / width;
+    let cells = rows.len();
+    let all = MatMut::from_column_major_slice_mut(rows, width, size);
+    let (corner, mut right) = all.submatrix_mut(from, 0, width - from, size).split_at_row_mut(size);
+    let mut tiles = Vec::new();
+    while right.nrows() > SOLVED {
+        let (tile, after) = right.split_at_row_mut(SOLVED);
+        tiles.push(tile);
+        right = after;
+    }
+    tiles.push(right);
+    let corner = corner.as_ref();
+    share(cells, tiles, |tile| {
+        solve_lower_triangular_in_place(corner, tile.transpose_mut(), Par::Seq);
+    });
 }
 
 /// Cholesky's decomposition, block of rows by block of rows: `cells` holds the upper half of `m` rows of `m + p`, and then `[R | Z]`.
@@ -231,20 +253,7 @@ pub(crate) fn blocked(m: usize, p: usize, cells: &mut [f64], steps: &mut impl St
         }
         let (done, below) = cells.split_at_mut(to * width);
         let rows = &mut done[from * width..];
-        let all = MatMut::from_column_major_slice_mut(rows, width, to - from);
-        let (corner, mut right) =
-            all.submatrix_mut(from, 0, width - from, to - from).split_at_row_mut(to - from);
-        let mut tiles = Vec::new();
-        while right.nrows() > SOLVED {
-            let (tile, after) = right.split_at_row_mut(SOLVED);
-            tiles.push(tile);
-            right = after;
-        }
-        tiles.push(right);
-        let corner = corner.as_ref();
-        share(m * width, tiles, |tile| {
-            solve_lower_triangular_in_place(corner, tile.transpose_mut(), Par::Seq);
-        });
+        solve_right(rows, width, from);
         for i in from..to {
             if steps.is_left_out(i) {
                 rows[(i - from) * width + to..(i - from + 1) * width].fill(0.0);

@@ -493,6 +493,61 @@ impl Gram {
         self.yx.iter_mut().chain(&mut self.yy).for_each(|v| *v *= factor);
     }
 
+    /// The same sums with the other sign.
+    pub(crate) fn negated(&self) -> Self {
+        let mut xx = zeros(self.xx.len());
+        let pairs = xx.chunks_mut(PIECE).zip(self.xx.chunks(PIECE)).collect();
+        parallel::each(pairs, |(to, from): (&mut [f64], &[f64])| {
+            to.iter_mut().zip(from).for_each(|(a, b)| *a = -b);
+        });
+        let negative = |sums: &[f64]| sums.iter().map(|v| -v).collect();
+        Self { m: self.m, p: self.p, xx, yx: negative(&self.yx), yy: negative(&self.yy) }
+    }
+
+    /// The blocks of `XᵀX`, column of blocks after column of blocks.
+    pub(super) fn blocks(&self) -> &[f64] {
+        &self.xx
+    }
+
+    /// Writes some rows of `−[XᵀX | XᵀY]`, each from the diagonal on, to rows of `m + p` cells. The first is the first of a block.
+    pub(super) fn write_negative_rows(&self, rows: Range<usize>, cells: &mut [f64]) {
+        let (m, p) = (self.m, self.p);
+        let panels = rows.step_by(WIDE).zip(cells.chunks_mut(WIDE * (m + p))).collect();
+        parallel::each(panels, |(first, cells): (usize, &mut [f64])| {
+            for (i, row) in (first..).zip(cells.chunks_exact_mut(m + p)) {
+                self.xx_from(i, &mut row[i..m]);
+                row[i..m].iter_mut().for_each(|v| *v = -*v);
+                for k in 0..p {
+                    row[m + k] = -self.xy(i, k);
+                }
+            }
+        });
+    }
+
+    /// Replaces the sums of the features from `first` on, the first of a block, with those after them, and with the targets, by rows of
+    /// `m + p` cells.
+    pub(super) fn set_rows(&mut self, first: usize, cells: &[f64]) {
+        let (m, p, panels) = (self.m, self.p, self.m.div_ceil(WIDE));
+        let width = m + p;
+        let top = first / WIDE;
+        parallel::each(bands(&mut self.xx, panels, BAND), |(columns, blocks)| {
+            let base = upper(0, columns.start);
+            for j in columns.start.max(top)..columns.end {
+                let count = WIDE.min(m - j * WIDE);
+                for (i, row) in (first..m.min((j + 1) * WIDE)).zip(cells.chunks_exact(width)) {
+                    let at = upper(i / WIDE, j) - base + i % WIDE * WIDE;
+                    blocks[at..at + count].copy_from_slice(&row[j * WIDE..j * WIDE + count]);
+                }
+            }
+        });
+        for (i, row) in (first..).zip(cells.chunks_exact(width)) {
+            for k in 0..p {
+                let at = k / WIDE * panels + i / WIDE;
+                self.yx[at * BLOCK + k % WIDE * WIDE + i % WIDE] = row[m + k];
+            }
+        }
+    }
+
     /// Adds the products of one row of features and targets, times `factor`.
     pub(crate) fn add_outer(&mut self, row: &[f64], factor: f64) {
         let (m, p, panels) = (self.m, self.p, self.m.div_ceil(WIDE));

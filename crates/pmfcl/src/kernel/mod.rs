@@ -29,6 +29,7 @@ mod householder;
 mod instructions;
 mod mixed;
 mod parallel;
+mod root;
 mod solve;
 mod strip;
 #[cfg(test)]
@@ -45,6 +46,7 @@ pub(crate) use householder::Reflections;
 pub use instructions::instruction_set;
 pub(crate) use mixed::Mixed;
 pub(crate) use parallel::{each, with_threads};
+pub(crate) use root::Root;
 pub(crate) use tridiagonal::{Tridiagonal, tridiagonal};
 pub(crate) use zeros::zeros;
 

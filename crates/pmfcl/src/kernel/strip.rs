@@ -36,8 +36,10 @@ pub(super) const STRIPS: usize = 2;
 /// Whitening works on whole blocks of six and of eight rows.
 const ROWS: usize = 24;
 
-/// Cells filled at once before they are packed; of wide rows at least so many rows, so that a basis maps many at once.
+/// Cells filled at once before they are packed; of rows of some hundred cells, and of wide ones, at least so many rows, so that a basis
+/// maps many at once.
 const FILLED: usize = 3 * 1024;
+const SEVERAL: usize = 24;
 pub(super) const MANY: usize = 48;
 
 /// Cells of rows in memory that are packed at once, and so stay in a first-level cache; of wide rows so many rows, which are read
@@ -111,7 +113,7 @@ impl Strip {
     pub(super) fn new(m: usize, p: usize, rows: usize) -> Self {
         let (panels, width) = (m.div_ceil(WIDE) + p.div_ceil(WIDE), m + p);
         let depth = rows.max(1).next_multiple_of(ROWS).min(DEEP);
-        let least = if width < SHARED { 8 } else { MANY };
+        let least = if width < SHARED { SEVERAL } else { MANY };
         let chunk = (FILLED / width).clamp(least.min(depth), depth);
         let mut packed = Aligned::recycled(panels * depth * WIDE);
         // Columns that no row has; all other cells are written before they are read.

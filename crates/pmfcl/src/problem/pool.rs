@@ -92,8 +92,11 @@ impl Pool {
         if has || base.is_some_and(|(pool, _)| !pool.scatters.is_empty()) {
             sum.scatters = pooled_scatters(base, (m, p), parts)?;
         }
+        // Products of fewer rows than columns are singular: no triangle could be made of them again.
+        let rows: usize = all.clone().map(|(s, _)| s.rank_at_most()).sum();
         let by_sums = pooling == Pooling::Sums
             && m > WIDE_DESIGN
+            && rows > m
             && all.clone().all(|(s, _)| s.may_be_summed());
         sum.quadratic = match (&before, &wide[..], base) {
             _ if by_sums => Summary::added_up(None, (m, p), all)?,

@@ -11,7 +11,7 @@
 //! with residuals from `R` itself (corrected seminormal equations: Björck, 1987). Each step leaves a share of about `κ²ε` of the
 //! error before it, down to what a QR decomposition leaves.
 
-use crate::kernel::{Gram, decompose, decompose_in_place, each, zeros};
+use crate::kernel::{Gram, Root, decompose, each};
 use crate::summary::{Summary, Sums, dot};
 use crate::theta::Theta;
 
@@ -91,39 +91,37 @@ pub(super) fn minimizer_of_sums(
         sums
     };
     let (first, rest) = (sums.first(), sums.rest());
-    let width = m + p;
     let held = |j: usize| if j == 0 { 0.0 } else { hold[j] };
-    let mut cells = zeros(m * width);
-    rest.write_rows(&mut cells);
-    for (j, row) in cells.chunks_exact_mut(width).enumerate() {
-        row[j] += held(j);
-        if row[j] <= 0.0 {
+    let mut negative = rest.negated();
+    for j in 0..m {
+        negative.raise(j, -held(j));
+        if negative.xx(j, j) >= 0.0 {
             // Stands in for a feature that is zero in all rows: its coefficient is 0.
-            row[j] = 1.0;
+            negative.raise(j, -1.0 - negative.xx(j, j));
         }
-        row[m..].iter_mut().for_each(|v| *v += held(j) * start(j));
+        (0..p).for_each(|k| negative.add_xy(j, k, -held(j) * start(j)));
     }
-    let squares: Vec<f64> = (0..m).map(|j| cells[j * width + j]).collect();
-    decompose_in_place(m, p, &mut cells)?;
+    let squares: Vec<f64> = (0..m).map(|j| -negative.xx(j, j)).collect();
+    let root = Root::of_negative(negative)?;
     // Either the penalty bounds the condition number, or the pivots are far from showing one that is too large.
     let share = |j: usize| if held(j) > 0.0 { squares[j] / held(j) } else { f64::INFINITY };
     let bound = m as f64 * (1..m).map(share).fold(1.0, f64::max);
-    let pivots = (0..m).map(|j| squares[j] / cells[j * width + j].powi(2)).fold(1.0, f64::max);
+    let pivots = (0..m).map(|j| squares[j] / root.pivot(j).powi(2)).fold(1.0, f64::max);
     if !(bound <= ACCURATE * ACCURATE || pivots * UNSEEN <= ACCURATE * ACCURATE) {
         return None;
     }
     let mut theta = Theta::zeros(m, p);
     let columns = theta.columns_mut().enumerate().collect();
     each(columns, |(k, column): (usize, &mut [f64])| {
-        let mut z: Vec<f64> = cells.chunks_exact(width).map(|row| row[m + k]).collect();
-        substitute_back(&cells, width, &mut z);
+        let mut z: Vec<f64> = (0..m).map(|j| root.z(j, k)).collect();
+        root.substitute_back(&mut z);
         column.copy_from_slice(&z);
         for _ in 1..STEPS_OF_SUMS {
             let mut g = rest.times(column);
             for (j, g) in g.iter_mut().enumerate() {
                 *g = rest.xy(j, k) + held(j) * (start(j) - column[j]) - *g;
             }
-            solve(&cells, width, &mut g);
+            root.solve(&mut g);
             column.iter_mut().zip(&g).for_each(|(theta, step)| *theta += step);
         }
         column[0] = 0.0;
