@@ -62,6 +62,7 @@ mod range;
 mod spec;
 mod spline;
 mod units;
+mod waves;
 
 pub use blocks::Candidate;
 #[cfg(test)]

@@ -24,6 +24,7 @@ use faer::{Accum, MatMut, MatRef, Par};
 
 use super::draw::Draw;
 use super::spec::Kind;
+use super::waves::Waves;
 use super::{BasisError, Parts};
 
 /// The most weights that are drawn: 2 GB.
@@ -177,7 +178,17 @@ impl Random {
             for (x, row) in x.chunks_exact_mut(d).zip(rows.chunks_exact(d)) {
                 (0..d).for_each(|j| x[j] = (row[j] - self.shift[j]) / self.spread[j]);
             }
-            if let Finish::Tangent { outer } = &self.finish {
+            if let Finish::Cosine { phase } = &self.finish
+                && self.bounded
+            {
+                let (weights, factor, rows) = (&self.weights[..], self.cosine_factor(), &*x);
+                let waves =
+                    Waves { rows, inputs: d, weights, phase, factor, out: &mut *out, stride };
+                pulp::Arch::new().dispatch(waves);
+                for i in 0..k {
+                    check(number * BLOCK + i, &out[i * stride..][..m])?;
+                }
+            } else if let Finish::Tangent { outer } = &self.finish {
                 self.product(x, &mut gates, m);
                 for (i, x) in x.chunks_exact(d).enumerate() {
                     let gates = &mut gates[i * m..][..m];
@@ -229,11 +240,7 @@ impl Random {
     fn finish(&self, x: &[f64], row: &mut [f64]) {
         match &self.finish {
             Finish::Cosine { phase } => {
-                let factor = (2.0 / self.units as f64).sqrt();
-                if self.bounded {
-                    pulp::Arch::new().dispatch(Cosines { row, phase, factor });
-                    return;
-                }
+                let factor = self.cosine_factor();
                 for (z, b) in row.iter_mut().zip(phase) {
                     *z = factor * libm::cos(*z + b);
                 }
@@ -259,6 +266,11 @@ impl Random {
             }
             Finish::Tangent { .. } => unreachable!("handled with its gates"),
         }
+    }
+
+    /// √(2/m) of `rff`.
+    fn cosine_factor(&self) -> f64 {
+        (2.0 / self.units as f64).sqrt()
     }
 
     /// v₀: the columns of V one below the other, which is how W is stored.
@@ -298,63 +310,6 @@ impl Random {
     }
 }
 
-/// `factor·cos(z + phase)` in the place of every z, as many at a time as the processor can.
-struct Cosines<'a> {
-    row: &'a mut [f64],
-    phase: &'a [f64],
-    factor: f64,
-}
-
-impl pulp::WithSimd for Cosines<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    #[allow(clippy::inline_always, reason = "only inlined does it take the processor's width")]
-    fn with_simd<S: pulp::Simd>(self, _: S) {
-        for (z, b) in self.row.iter_mut().zip(self.phase) {
-            *z = self.factor * cosine(*z + b);
-        }
-    }
-}
-
-/// cos(x) for |x| below 1e6, to 4e-16: without branches or tables, so that compilers do several at a time.
-///
-/// cos(x) = (−1)ᵏ sin(r) with x + π/2 = kπ + r and |r| ≤ π/2; π in three parts of which kπ is exact; the series of
-/// the sine up to r²¹/21!. Products and sums alone: the same bits everywhere.
-#[expect(clippy::unreadable_literal, reason = "the parts of pi, digit for digit")]
-#[inline(always)]
-#[allow(clippy::inline_always, reason = "as above")]
-fn cosine(x: f64) -> f64 {
-    /// Adding and taking away 1.5·2⁵² rounds to a whole number.
-    const ROUND: f64 = 6755399441055744.0;
-    const PI: [f64; 3] = [3.1415926534682512, 1.215420100718692e-10, 5.825464112186712e-20];
-    const SERIES: [f64; 10] = [
-        -1.0 / 6.0,
-        1.0 / 120.0,
-        -1.0 / 5040.0,
-        1.0 / 362880.0,
-        -1.0 / 39916800.0,
-        1.0 / 6227020800.0,
-        -1.0 / 1307674368000.0,
-        1.0 / 355687428096000.0,
-        -1.0 / 121645100408832000.0,
-        1.0 / 51090942171709440000.0,
-    ];
-    // cos(x) = sin(x + π/2): the half is put into k, so that no digit of x is lost.
-    let k = (x * std::f64::consts::FRAC_1_PI + 0.5 + ROUND) - ROUND;
-    let half = k - 0.5;
-    let r = ((x - half * PI[0]) - half * PI[1]) - half * PI[2];
-    let even = (k * 0.5 + ROUND) - ROUND;
-    let odd = k - 2.0 * even;
-    let sign = 1.0 - 2.0 * odd * odd;
-    let s = r * r;
-    let mut sum = SERIES[9];
-    for c in SERIES[..9].iter().rev() {
-        sum = sum * s + c;
-    }
-    sign * (r + r * s * sum)
-}
-
 fn square(x: &[f64]) -> f64 {
     x.iter().map(|x| x * x).sum()
 }
@@ -363,18 +318,6 @@ fn square(x: &[f64]) -> f64 {
 mod tests {
     use super::*;
     use crate::basis::{Basis, Map};
-
-    #[test]
-    fn cosines_many_at_a_time_are_cosines() {
-        for i in -200_000..=200_000 {
-            let x = f64::from(i) * 0.00731;
-            let (found, expected) = (cosine(x), libm::cos(x));
-            assert!((found - expected).abs() <= 5e-16, "cos({x}): {found} against {expected}");
-        }
-        for x in [1e5, -123_456.789, 9.9e5] {
-            assert!((cosine(x) - libm::cos(x)).abs() <= 1e-14, "{x}");
-        }
-    }
 
     fn normals(count: usize) -> Vec<f64> {
         let mut draw = Draw::new(42, 99);

@@ -51,6 +51,9 @@ pub(super) const CLASS_CAUTION: f64 = 1.4;
 /// Share of the largest direction from which on a ridge can be chosen by products of columns: predictions then keep nine digits.
 const ACCURATE: f64 = 1e-7;
 
+/// Columns from which on the ridge of a basis behind a frozen map is chosen by products: a lower bound keeps it far above rounding.
+const WIDE_BOUNDED: usize = 128;
+
 /// The share of a target's variance below which a residual is taken for rounding.
 pub(super) const NO_ERROR: f64 = 1e-14;
 
@@ -324,7 +327,8 @@ impl Path {
         unit: Unit,
         least: f64,
     ) -> Option<Self> {
-        if pooled.width() <= WIDE_DESIGN {
+        let narrow = if least > 0.0 { WIDE_BOUNDED } else { WIDE_DESIGN };
+        if pooled.width() <= narrow {
             return None;
         }
         let found = Correlations::new(pooled, intercept, d);
@@ -341,8 +345,8 @@ impl Path {
         let caution = if unit == Unit::Shared { CLASS_CAUTION } else { CAUTION };
         let trace: f64 = (0..products.ncols()).map(|i| products[(i, i)]).sum();
         let reduced = Reduced::new(products, pulls);
-        let scale =
-            reduced.largest().max(ROUNDING * largest_square).max(beginning_at(least * trace));
+        let size = reduced.largest().max(ROUNDING * largest_square);
+        let scale = size.max(beginning_at(least * trace));
         let mut path =
             Self { reduced, squares, shares, never, samples, caution, intercept, best: 0.0 };
         path.best = minimise(
@@ -350,7 +354,7 @@ impl Path {
             |ridge| path.score_and_slope(ridge).0,
             |ridge| path.score_and_slope(ridge).1,
         );
-        let accurate = pooled.is_summed() || path.best >= ACCURATE * scale;
+        let accurate = pooled.is_summed() || path.best >= ACCURATE * size;
         (scale > 0.0 && accurate).then_some(path)
     }
 

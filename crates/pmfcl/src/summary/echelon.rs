@@ -268,13 +268,14 @@ fn decided(gram: &Gram, most: usize) -> Decided {
     }
     cells.truncate(pivots.len() * w);
     let mut c: Vec<f64> = (0..p).map(|k| gram.yy(k)).collect();
-    for above in cells.chunks_exact(w) {
-        for (c, z) in c.iter_mut().zip(&above[m..]) {
-            *c -= z * z;
+    for above in cells.chunks_exact_mut(w) {
+        for (c, z) in c.iter_mut().zip(&mut above[m..]) {
+            // No row explains more of a target than those before it have left. The row of a column that depends on others is made of
+            // rounding, and might.
+            let most = c.max(0.0).sqrt();
+            *z = z.clamp(-most, most);
+            *c = (*c - *z * *z).max(0.0);
         }
-    }
-    for c in &mut c {
-        *c = c.max(0.0);
     }
     Decided { cells, pivots, residual: c }
 }

@@ -108,7 +108,9 @@ impl Sums {
         } else {
             self.rest.add(&Scaled { part, root }, top..part.rank());
         }
-        self.count(None);
+        // Rows that leave no residual are as many as the rank, or in the span of so many.
+        let exact = part.residual().iter().all(|c| *c <= 0.0);
+        self.count(exact.then_some(part.rank() as u64));
     }
 
     /// Adds one row of features and targets: a rotation with the first row leaves it zero in column 0.
@@ -509,5 +511,34 @@ mod tests {
         let start = near.echelon().starts[3];
         near.echelon_mut().packed[start] *= 1e-5;
         assert!(!near.may_be_summed());
+    }
+
+    #[test]
+    fn the_triangle_of_few_rows_that_were_added_up_explains_no_more_than_there_is() {
+        // Smooth functions of four inputs: more columns than rows, and more than products of them tell apart.
+        let (n, d) = (57, 600);
+        let parts: Vec<Summary> = (0..3)
+            .map(|task| {
+                let input = |row: usize, q: usize| draw(100_000 * task + 4 * row + q);
+                let column = |row: usize, j: usize| {
+                    let z: f64 = (0..4).map(|q| input(row, q) * draw(7_000 + 4 * j + q)).sum();
+                    libm::cos(z + 6.0 * draw(50_000 + j))
+                };
+                let x: Vec<f64> = (0..n * d).map(|i| column(i / d, i % d)).collect();
+                let y: Vec<f64> = (0..n).map(|i| input(i, 0) + 0.1 * draw(90_000 + i)).collect();
+                let design = Design::linear(d, true).unwrap();
+                let mut s = Summarizer::new(design, 1, Accumulator::Qr).unwrap();
+                s.add(Rows::new(&x, d).unwrap(), Rows::new(&y, 1).unwrap(), None).unwrap();
+                s.finish().unwrap()
+            })
+            .collect();
+        let parts = || parts.iter().map(|part| (part, 1.0));
+        let summed = Summary::added_up(None, (d + 1, 1), parts()).unwrap();
+        assert!(summed.is_summed());
+        assert!(summed.rank() <= 3 * n, "{} rows", summed.rank());
+        let explained: f64 = summed.iter().map(|(_, _, z)| z[0] * z[0]).sum();
+        let found = explained + summed.residual()[0];
+        let expected: f64 = parts().map(|(part, _)| part.squares(0)).sum();
+        assert!((found - expected).abs() <= 1e-9 * expected, "{found} against {expected}");
     }
 }

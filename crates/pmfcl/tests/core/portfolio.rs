@@ -593,3 +593,36 @@ fn columns_taken_out_of_a_summary_are_those_of_the_rows_without_the_others() {
         assert!(summary.choose_columns(wrong).is_err(), "{wrong:?}");
     }
 }
+
+#[test]
+fn wide_portfolios_of_small_tasks_do_not_depend_on_when_they_were_pooled() {
+    // Tasks of fewer rows than columns, and a target that is nearly a line of the inputs.
+    let (n, d) = (227, 19);
+    let mut table = Table::noise(n, d, 1, &mut Draw::new(31));
+    for (row, y) in table.x.chunks_exact(d).zip(&mut table.y) {
+        *y = row.iter().sum::<f64>() + 0.01 * *y;
+    }
+    let plain = settings("auto:1200");
+    let whole = learned_by(57, &plain, &table, &[(0..n).collect()]);
+    let expected = whole.predict(table.rows()).unwrap();
+    let scores = |learner: &Learner| -> Vec<f64> {
+        learner.candidates().unwrap().iter().map(|c| c.score).collect()
+    };
+    for count in [2, 3, 4, 7] {
+        for asked in [false, true] {
+            let mut learner = fixed_by(57, Problem::squared(), &plain, &table);
+            for (t, rows) in cuts(n, count, 5).iter().enumerate() {
+                learner.learn(&t.to_string(), table.pick(rows).task(), 1.0).unwrap();
+                if asked {
+                    learner.solution().unwrap();
+                }
+            }
+            let way = format!("{count} tasks, solved {}", if asked { "each time" } else { "once" });
+            for (found, expected) in scores(&learner).iter().zip(scores(&whole)) {
+                assert!((found - expected).abs() <= 1e-6, "{way}: {found} against {expected}");
+            }
+            let found = gap(&learner.predict(table.rows()).unwrap(), &expected);
+            assert!(found <= SAME * deviation(&table.y), "{way}: {found:e}");
+        }
+    }
+}
