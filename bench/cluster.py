@@ -8,6 +8,7 @@ ratios of one run. Needs pmfcl as a release build (maturin build --release), pys
 import argparse
 import heapq
 import resource
+import signal
 import sys
 import tempfile
 import threading
@@ -17,15 +18,16 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-from pmfcl import ContinualClassifier, ContinualRegressor, distributed
+from pmfcl import ContinualClassifier, ContinualRegressor, _files, distributed
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "spark"))
 
 
-def best(action, repeats=3):
-    """The least time of some repetitions, and the last result: what the machine can do when it is left alone."""
+def best(action, repeats=3, seconds=0.0):
+    """The least time of some repetitions, of more where they take less than `seconds` together, and the last result: what the
+    machine can do when it is left alone."""
     times = []
-    for _ in range(repeats):
+    while len(times) < repeats or sum(times) < seconds:
         start = time.perf_counter()
         result = action()
         times.append(time.perf_counter() - start)
@@ -206,7 +208,7 @@ def job(rng, workers, per_worker, ideal, slow, failures, speculation):
 
 
 @contextmanager
-def spark_session(cores, memory="512m", python_memory=None, partitions=None):
+def spark_session(cores, memory="512m", python_memory=None):
     """A master, workers of one core each, and a session."""
     import os
 
@@ -219,7 +221,7 @@ def spark_session(cores, memory="512m", python_memory=None, partitions=None):
     session = None
     try:
         for _ in range(cores):
-            cluster.add_worker()
+            cluster.add_worker("4g")
         cluster.wait(cores)
         builder = (
             SparkSession.builder.master(cluster.url)
@@ -231,6 +233,7 @@ def spark_session(cores, memory="512m", python_memory=None, partitions=None):
             .config("spark.executor.cores", "1")
             .config("spark.cores.max", str(cores))
             .config("spark.ui.enabled", "false")
+            .config("spark.ui.showConsoleProgress", "false")
             .config("spark.sql.shuffle.partitions", "4")
             .config("spark.sql.adaptive.enabled", "false")
         )
@@ -246,18 +249,19 @@ def spark_session(cores, memory="512m", python_memory=None, partitions=None):
 
 
 def generated(session, rows, columns, partitions):
-    """Rows made by the executors: columns of normal numbers, a number and a class to predict."""
-    from pyspark.sql import functions as f
-
-    df = session.range(0, rows, numPartitions=partitions)
-    df = df.select(*[f.randn(k).alias(f"x{k}") for k in range(columns)], f.randn(columns).alias("noise"))
-    score = sum((f.col(f"x{k}") * float(np.cos(k)) for k in range(columns)), f.col("noise") * 0.5)
-    df = df.withColumn("y", score).withColumn("label", (f.col("y") > 0).cast("double")).drop("noise")
-    return df.withColumn("grade", f.when(f.col("label") > 0, "high").otherwise("low"))
+    """Rows made by the executors in the JVM, and a number to predict: multiples of roots of primes without their whole parts,
+    which cost next to nothing, fill their range evenly and are not correlated."""
+    primes = [n for n in range(2, 10 * columns + 10) if all(n % k for k in range(2, int(n**0.5) + 1))]
+    names = [*(f"x{k}" for k in range(columns)), "noise"]
+    roots = [f"id * {prime**0.5!r}D" for prime in primes]
+    numbers = [f"{root} - floor({root}) AS {name}" for root, name in zip(roots, names, strict=False)]
+    df = session.range(0, rows, numPartitions=partitions).selectExpr(*numbers)
+    score = " + ".join(f"{np.cos(k)!s}D * x{k}" for k in range(columns))
+    return df.selectExpr(*names[:-1], f"{score} + 0.5D * noise AS y")
 
 
 def read_bare(df):
-    """Seconds to bring all rows to Python as Arrow and do nothing with them."""
+    """Brings all rows to Python as Arrow and does nothing with them."""
 
     def count(batches):
         import pyarrow as pa
@@ -267,58 +271,142 @@ def read_bare(df):
     return sum(row["rows"] for row in df.mapInArrow(count, "rows long").collect())
 
 
+def read_files_bare(df):
+    """Has the executors read the files of a DataFrame and do nothing with the rows."""
+    scan = _files.scan_of(df)
+    packed = scan.packed()
+
+    def count(numbers):
+        import pyarrow as pa
+        from pmfcl import _files
+
+        def work(batches, place):
+            return str(sum(batch.num_rows for batch in batches)).encode(), None
+
+        for number in [number for batch in numbers for number in batch.column(0).to_pylist()]:
+            state, error, unlike = _files.perform(packed, number, work, "")
+            if state is None:
+                raise RuntimeError(error or unlike)
+            yield pa.RecordBatch.from_pydict({"rows": [int(state)]})
+
+    numbers = df.sparkSession.range(0, scan.parts, 1, scan.parts)
+    return sum(row["rows"] for row in numbers.mapInArrow(count, "rows long").collect())
+
+
+def generated_by_numpy(session, rows, columns, partitions):
+    """The same kind of rows, made by the executors with NumPy: Spark takes long to plan sums of hundreds of columns."""
+    names = [f"x{k}" for k in range(columns)]
+
+    def make(batches):
+        import numpy as np
+        import pyarrow as pa
+
+        for batch in batches:
+            rng = np.random.default_rng(batch.column(0)[0].as_py())
+            x = rng.standard_normal((columns, batch.num_rows))
+            y = np.cos(np.arange(columns)) @ x + 0.5 * rng.standard_normal(batch.num_rows)
+            label = (y > 0).astype(float)
+            grade = pa.array(np.where(y > 0, "high", "low"))
+            yield pa.RecordBatch.from_arrays(
+                [*map(pa.array, x), pa.array(y), pa.array(label), grade], names=[*names, "y", "label", "grade"]
+            )
+
+    kinds = ", ".join(f"{name} double" for name in [*names, "y", "label"])
+    return session.range(0, rows, numPartitions=partitions).mapInArrow(make, f"{kinds}, grade string")
+
+
+@contextmanager
+def written(session, rows, columns):
+    """The generated rows in Parquet files as Spark writes them, one for each of 8 partitions, and a DataFrame of them."""
+    with tempfile.TemporaryDirectory(prefix="pmfcl-bench") as folder:
+        generated_by_numpy(session, rows, columns, 8).write.mode("overwrite").parquet(folder)
+        yield session.read.parquet(folder)
+
+
+# Seconds of the repetitions of one way together, at least.
+TOGETHER = 12.0
+
+
 def throughput(arguments):
     from pmfcl import spark
     from pyspark.ml.classification import LogisticRegression
     from pyspark.ml.feature import VectorAssembler
     from pyspark.ml.regression import LinearRegression
 
-    print(
-        "| rows × columns | bare Arrow reading, s | pmfcl squared, s | LinearRegression (normal), s | ratio | pmfcl gaussian, s | "
-        "LogisticRegression, s | ratio | squared / reading | coefficients differ by |"
-    )
-    print("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |", flush=True)
-    with spark_session(2, memory="800m") as session:
+    with spark_session(2, memory="2500m") as session:
         for shape in arguments.shapes:
             rows, width = (int(number) for number in shape.split("x"))
             columns = [f"x{k}" for k in range(width)]
-            df = generated(session, rows, width, 8)
-            # Spark's own learners take vectors; they are assembled and cached before the clock starts.
-            df = VectorAssembler(inputCols=columns, outputCol="features").transform(df).persist()
-            df.count()
-            numbers, classes = df.select(*columns, "y"), df.select(*columns, "grade")
-            ways = {
-                "read": lambda numbers=numbers: read_bare(numbers),
-                "squared": lambda numbers=numbers: spark.learn(numbers, ContinualRegressor(ridge=0.0), target="y"),
-                "linear": lambda df=df: LinearRegression(solver="normal", labelCol="y").fit(df),
-                "gaussian": lambda classes=classes: spark.learn(
-                    classes, ContinualClassifier(loss="gaussian"), target="grade"
-                ),
-                "logistic": lambda df=df: LogisticRegression(labelCol="label").fit(df),
-            }
-            times = {name: best(action, 1 + arguments.repeats)[0] for name, action in ways.items()}
-            gap = np.max(np.abs(ways["squared"]().coef_ - ways["linear"]().coefficients.toArray()))
-            df.unpersist()
-            t = times.__getitem__
+            with written(session, rows, width) as df:
+                assemble = VectorAssembler(inputCols=columns, outputCol="features").transform
+                # Every way starts from a DataFrame of files that was just made, as a user's does.
+                numbers, classes = df.select(*columns, "y"), df.select(*columns, "grade")
+                linear, logistic = LinearRegression(solver="normal", labelCol="y"), LogisticRegression(labelCol="label")
+
+                def squared(files, numbers=numbers):
+                    return spark.learn(numbers, ContinualRegressor(ridge=0.0), target="y", files=files)
+
+                def gaussian(files, classes=classes):
+                    return spark.learn(classes, ContinualClassifier(loss="gaussian"), target="grade", files=files)
+
+                ways = {
+                    "reading the files": lambda numbers=numbers: read_files_bare(numbers),
+                    "squared, files": lambda: squared(True),
+                    "reading through Spark": lambda numbers=numbers: read_bare(numbers),
+                    "squared, through Spark": lambda: squared(False),
+                    "LinearRegression": lambda df=df: linear.fit(assemble(df)),
+                    "gaussian, files": lambda: gaussian(True),
+                    "gaussian, through Spark": lambda: gaussian(False),
+                    "LogisticRegression": lambda df=df: logistic.fit(assemble(df)),
+                }
+                times, found = {}, {}
+                for name, action in ways.items():
+                    times[name], found[name] = best(action, 1 + arguments.repeats, TOGETHER)
+                    print(f"{name}: {times[name]:.2f} s", file=sys.stderr, flush=True)
+                # The same for rows that are in memory, with the vectors of Spark's learners assembled beforehand.
+                vectors = assemble(df).select("features", "y", "label").persist()
+                vectors.count()
+                times["LinearRegression, vectors cached"], _ = best(
+                    lambda: linear.fit(vectors), 1 + arguments.repeats, TOGETHER
+                )
+                times["LogisticRegression, vectors cached"], _ = best(
+                    lambda: logistic.fit(vectors), 1 + arguments.repeats, TOGETHER
+                )
+                vectors.unpersist()
+            gap = np.max(np.abs(found["squared, files"].coef_ - found["LinearRegression"].coefficients.toArray()))
+            other = np.max(np.abs(found["squared, files"].coef_ - found["squared, through Spark"].coef_))
             print(
-                f"| {rows:,} × {width} | {t('read'):.2f} | {t('squared'):.2f} | {t('linear'):.2f} | {t('linear') / t('squared'):.1f} | "
-                f"{t('gaussian'):.2f} | {t('logistic'):.2f} | {t('logistic') / t('gaussian'):.1f} | {t('squared') / t('read'):.2f} | {gap:.1e} |",
-                flush=True,
+                f"{rows:,} × {width}: coefficients differ from LinearRegression by {gap:.1e}, from those through Spark by {other:.1e}"
             )
+            print("| way | seconds | / squared, files | / gaussian, files |")
+            print("| --- | --- | --- | --- |")
+            for name, seconds in times.items():
+                ratios = [seconds / times[f"{loss}, files"] for loss in ("squared", "gaussian")]
+                print(f"| {name} | {seconds:.2f} | {ratios[0]:.2f} | {ratios[1]:.2f} |", flush=True)
 
 
 def scaling(arguments):
+    """One worker and two, on the same files, and on rows that Spark makes and hands to Python."""
     from pmfcl import spark
 
     times = {}
     for workers in (1, 2):
-        with spark_session(workers) as session:
-            df = generated(session, arguments.rows, arguments.columns, 8)
+        with (
+            spark_session(workers, memory="1g") as session,
+            written(session, arguments.rows, arguments.columns) as df,
+        ):
+            made = generated(session, arguments.rows // 4, arguments.columns, 8)
             columns = [f"x{k}" for k in range(arguments.columns)]
-            learn = lambda: spark.learn(df, ContinualRegressor(ridge=0.0), target="y", features=columns)
-            learn()
-            times[workers], _ = best(learn, arguments.repeats)
-    print(f"1 worker {times[1]:.2f} s, 2 workers {times[2]:.2f} s: {times[1] / times[2]:.2f} times as fast")
+            for name, rows in (("files", df), ("rows made by Spark", made)):
+                times[name, workers], _ = best(
+                    lambda rows=rows: spark.learn(rows, ContinualRegressor(ridge=0.0), target="y", features=columns),
+                    1 + arguments.repeats,
+                )
+    for name, rows in (("files", arguments.rows), ("rows made by Spark", arguments.rows // 4)):
+        one, two = times[name, 1], times[name, 2]
+        print(
+            f"{name}, {rows:,} × {arguments.columns}: 1 worker {one:.2f} s, 2 workers {two:.2f} s: {one / two:.2f} times as fast"
+        )
 
 
 class Memory(threading.Thread):
@@ -365,7 +453,8 @@ def stream(arguments):
 
     columns = 50
     rows = int(arguments.gigabytes * 1e9 / 8 / columns)
-    with spark_session(2, memory="512m", python_memory="512m") as session:
+    # Spark limits the address space of Python, and libraries reserve more of it than they use: what counts is the memory in use.
+    with spark_session(2, memory="512m", python_memory="1g") as session:
         df = generated(session, rows, columns, 64)
         names = [f"x{k}" for k in range(columns)]
         start = time.perf_counter()
@@ -374,8 +463,8 @@ def stream(arguments):
         seconds = time.perf_counter() - start
         truth = np.cos(np.arange(columns))
         print(
-            f"{rows:,} rows × {columns} columns ({arguments.gigabytes} GB of numbers) in {seconds:.0f} s; executors of 1 GB "
-            f"(JVM 512 MB, Python 512 MB), which had at most {memory.most:,.0f} MB; {model.n_samples_:,.0f} samples, "
+            f"{rows:,} rows × {columns} columns ({arguments.gigabytes} GB of numbers) in {seconds:.0f} s; executors (512 MB for the "
+            f"JVM's objects, 1 GB of addresses for Python) had at most {memory.most:,.0f} MB each in use; {model.n_samples_:,.0f} samples, "
             f"coefficients off by {np.max(np.abs(model.coef_ - truth)):.1e}"
         )
 
@@ -406,12 +495,14 @@ def main():
         one.set_defaults(run=function)
         one.add_argument("--rows", type=int, default=500_000)
         one.add_argument("--columns", type=int, default=30)
-        one.add_argument("--shapes", nargs="+", default=["500000x30", "200000x100", "60000x300"])
+        one.add_argument("--shapes", nargs="+", default=["1000000x30", "400000x100", "150000x300"])
         one.add_argument("--repeats", type=int, default=20 if function is simulate else 3)
         one.add_argument("--gigabytes", type=float, default=20.0)
         one.add_argument("--tasks", type=int, default=10_000)
         one.add_argument("--quick", action="store_true")
     arguments = parser.parse_args()
+    # A cluster is stopped whoever ends this process.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     arguments.run(arguments)
 
 

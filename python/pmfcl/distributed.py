@@ -31,26 +31,31 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from . import ContinualClassifier, ContinualRegressor, __version__, _core, load
+from . import __version__, _core, load
 from ._columns import MICROSECONDS
-from ._continual import STREAM, Continual, setting
 from ._labels import name_of
+from ._settings import STREAM, setting
 from ._views import CheckReport
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from . import ContinualClassifier, ContinualRegressor
+    from ._continual import Continual
+
 # A path of a model file, or an estimator.
-ModelLike = str | os.PathLike[str] | ContinualRegressor | ContinualClassifier
+ModelLike: TypeAlias = "str | os.PathLike[str] | ContinualRegressor | ContinualClassifier"
 # Runs work on every part of a table, and gives the merger of what comes back.
 Everywhere = Callable[["Work"], bytes]
 # Bytes of rows that are gathered before they are summarized: large enough that summaries cost little, small for a worker.
 GATHERED = 32 << 20
+# Rows that are put together from columns at once.
+CACHED_ROWS = 2048
 # Categories of one text column; more are an identifier, not a feature.
 MOST_CATEGORIES = 1000
 # Rows taken to fix what needs some: the length of lists, categories of a table of text alone, bases that need rows.
@@ -88,7 +93,7 @@ class Recipe:
     @classmethod
     def of(
         cls,
-        estimator: Continual,
+        estimator: "Continual",
         schema: "pa.Schema",
         *,
         target: str | Sequence[str],
@@ -227,18 +232,25 @@ class _Reader:
         """Inputs of every row, those of new categories at the end, and which rows lack a value."""
         X = np.zeros((batch.num_rows, self.width + len(self.new)))
         lacking = np.zeros(batch.num_rows, dtype=bool)
+        numbers: list[tuple[int, NDArray[np.float64]]] = []
         for at, (name, kind) in enumerate(self.kinds):
             values = self._column(batch, name)
             absent = self._absent(values, name, first)
-            lacking |= absent
+            if values.null_count:
+                lacking |= absent
             if kind == "number":
-                X[:, self.places[name][0]] = _numbers(values, name)
+                numbers.append((self.places[name][0], _numbers(values, name)))
             elif kind == "date":
                 X[:, self.places[name][0]] = _days(values)
             elif kind == "text":
                 X = self._one_hot(X, at, name, values)
             else:
                 X[:, self.places[name]] = _lists(values, name, int(kind.partition(":")[2]), absent)
+        # Some rows at a time, which stay in the processor's cache until all columns are in them.
+        for start in range(0, batch.num_rows if numbers else 0, CACHED_ROWS):
+            block = X[start : start + CACHED_ROWS]
+            for place, column in numbers:
+                block[:, place] = column[start : start + CACHED_ROWS]
         lacking |= ~np.isfinite(X).all(axis=1) if self.recipe.missing == "drop" else False
         return X, lacking
 
@@ -323,7 +335,7 @@ def _numbers(values: "pa.Array", name: str) -> NDArray[np.float64]:
     import pyarrow as pa
 
     try:
-        cast = values.cast(pa.float64())
+        cast = values if values.type == pa.float64() else values.cast(pa.float64())
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise ValueError(f"column '{name}' holds {values.type}, not numbers: {error}") from error
     return np.asarray(cast.to_numpy(zero_copy_only=False), dtype=np.float64)
@@ -639,7 +651,7 @@ def shard(recipe: Recipe, part: bytes) -> bytes:
     return _core.pack_shard(digest, rows, dropped, list(tasks.items()), recipe.template)
 
 
-def learn(estimator: Continual, recipe: Recipe, part: bytes, *, weight: float | None = None) -> Any:
+def learn(estimator: "Continual", recipe: Recipe, part: bytes, *, weight: float | None = None) -> Any:
     """Learns what was merged: each of its tasks, in order of their names; rows without a task column are added to the current one.
 
     Returns the estimator. Where something is refused it is unchanged.
@@ -656,7 +668,7 @@ def learn(estimator: Continual, recipe: Recipe, part: bytes, *, weight: float | 
     return estimator
 
 
-def _begun(estimator: Continual, recipe: Recipe) -> _core.Model:
+def _begun(estimator: "Continual", recipe: Recipe) -> _core.Model:
     """A copy of the estimator's model to learn with; before the first task that of the recipe."""
     if estimator.__sklearn_is_fitted__():
         return estimator._model.__copy__()
@@ -669,7 +681,7 @@ def _name(model: _core.Model, recipe: Recipe, task: str) -> str | None:
 
 
 def learn_with(
-    estimator: Continual,
+    estimator: "Continual",
     recipe: Recipe,
     everywhere: Everywhere,
     *,
@@ -787,7 +799,7 @@ class _Fitting:
 
 
 def check_with(
-    estimator: Continual, recipe: Recipe, everywhere: Everywhere, *, refuse_if: str | Iterable[object] = ()
+    estimator: "Continual", recipe: Recipe, everywhere: Everywhere, *, refuse_if: str | Iterable[object] = ()
 ) -> CheckReport:
     """What a fitted estimator says of a table that lies on many machines, as `estimator.check` of rows; nothing is changed.
 
@@ -820,6 +832,9 @@ def opened(
 
     A new model predicts classes where the loss does or the target holds text or booleans.
     """
+    from . import ContinualClassifier, ContinualRegressor
+    from ._continual import Continual
+
     if isinstance(model, Continual):
         if settings:
             raise TypeError(f"{next(iter(settings))} is a parameter of the estimator; set it there")
@@ -850,14 +865,14 @@ def _is_text(schema: "pa.Schema", name: str) -> bool:
     return any(test(kind) for test in tests)
 
 
-def looks_again(estimator: Continual) -> bool:
+def looks_again(estimator: "Continual") -> bool:
     """Whether the loss of an estimator looks at rows more than once."""
     loss = setting(estimator.loss).partition(":")[0]
     # Losses that are no quadratics ask for passes; all others are summarized once.
     return not _core.problem(loss, estimator._PREDICTS_CLASSES)["exact"]
 
 
-def needs_rows(estimator: Continual, schema: "pa.Schema") -> bool:
+def needs_rows(estimator: "Continual", schema: "pa.Schema") -> bool:
     """Whether a recipe for tables of this schema needs some rows: for the length of lists, a basis, or categories."""
     import pyarrow as pa
 
@@ -930,7 +945,7 @@ def _unpacked(data: bytes, what: str) -> tuple[bytes, int, int, dict[str, bytes]
     return digest, rows, dropped, dict(tasks)
 
 
-def inputs(estimator: Continual, table: Any) -> NDArray[np.float64]:
+def inputs(estimator: "Continual", table: Any) -> NDArray[np.float64]:
     """The inputs of a fitted estimator for the rows of a table, by the names of its columns."""
     model = estimator._model
     reader = _Reader(Recipe(b"", ()), model)

@@ -3,7 +3,8 @@
 Every partition is summarized where it lies, with the Rust core, and leaves one part per task; parts are merged on the
 executors in order of the partitions and the driver learns the sum. One pass over the data, whatever the number of tasks, for
 squared and gaussian; logistic, huber and poisson take the passes their fits ask for, each one Spark job over the cached rows. The
-model is that of one process up to rounding, and the same to the bit for the same partitions with rows in the same order.
+model is that of one process up to rounding, and the same to the bit for the same partitions with rows in the same order. Where a
+DataFrame is nothing but columns of Parquet files, the executors read the files themselves, without Spark's JVM in between.
 
     from pmfcl import spark
     spark.learn(df, "sales.pmf", target="revenue", task="month")        # a model file, made if there is none
@@ -20,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from . import ContinualClassifier, distributed, load
+from . import ContinualClassifier, _files, distributed, load
 from ._continual import Continual
 from ._labels import name_of
 from ._views import CheckReport
@@ -48,6 +49,7 @@ def learn(
     exclude: Sequence[str] = (),
     weight: str | None = None,
     missing: str = "error",
+    files: bool = True,
     progress: bool | None = None,
     **settings: Any,
 ) -> Any:
@@ -61,13 +63,16 @@ def learn(
     features, exclude : columns that are features, or that are not; by default all others are.
     weight : column of sample weights.
     missing : "error", or "drop" to leave out rows with a missing value.
+    files : whether executors read Parquet files themselves where `df` is nothing but columns of such files and the loss looks at
+        rows once; False has Spark read them, which takes longer.
     progress : whether passes are shown on stderr; by default where that is a terminal.
     settings : parameters of a model that is made: `loss="gaussian"`, `ridge=1e-6`, … By default text targets are classes.
 
     Returns the estimator. Where anything is refused, neither the file nor the estimator is changed.
     """
     df = _with_arrays(df)
-    estimator, _ = distributed.opened(model, _arrow_schema(df), target, settings)
+    schema = _arrow_schema(df)
+    estimator, _ = distributed.opened(model, schema, target, settings)
     again = distributed.looks_again(estimator)
     if again:
         # Its rows are looked at many times, and must be the same every time.
@@ -75,9 +80,9 @@ def learn(
     try:
         return distributed.learn_table(
             model,
-            _arrow_schema(df),
+            schema,
             lambda count: df.limit(count).toArrow(),
-            lambda names: _everywhere(df.select(*[_quoted(name) for name in names])),
+            lambda names: _everywhere(_selected(df, names), files=files and not again),
             target=target,
             settings=settings,
             progress=progress,
@@ -113,7 +118,7 @@ def check(
     absent = [name for name in recipe.columns if name not in df.columns]
     if absent:
         raise ValueError(f"there is no column '{absent[0]}' in the DataFrame, which has {', '.join(df.columns)}")
-    everywhere = _everywhere(df.select(*[_quoted(name) for name in recipe.columns]))
+    everywhere = _everywhere(_selected(df, recipe.columns))
     return distributed.check_with(estimator, recipe, everywhere, refuse_if=refuse_if)
 
 
@@ -218,70 +223,128 @@ def _arrow_schema(df: "DataFrame") -> "pa.Schema":
     return to_arrow_schema(df.schema)
 
 
-def _everywhere(df: "DataFrame") -> distributed.Everywhere:
-    """Runs work on every partition; parts are merged in the order of the partitions, in groups on the executors, then here."""
+def _selected(df: "DataFrame", names: list[str]) -> "DataFrame":
+    # A selection of hundreds of columns takes hundreds of calls of the JVM.
+    return df if df.columns == names else df.select(*[_quoted(name) for name in names])
+
+
+# What a worker gives back: the number of its part, the group of neighbouring parts it is merged in, and bytes, an error, or the
+# reason why Spark has to read the files.
+_FOUND = "part int, group int, state binary, error string, unlike string"
+
+
+def _everywhere(df: "DataFrame", *, files: bool = False) -> distributed.Everywhere:
+    """Runs work on every partition; parts are merged in the order of the partitions, in groups on the executors, then here.
+
+    With `files`, executors read Parquet files themselves where the DataFrame is nothing else.
+    """
 
     def run(work: distributed.Work) -> bytes:
-        schema = "part int, group int, state binary, error string"
+        scan = _files.scan_of(df) if files else None
+        if scan is not None:
+            numbers = df.sparkSession.range(0, scan.parts, 1, scan.parts)
+            found = _merged(numbers, _part_of_files(work.runner(), scan.packed(), _group_size(scan.parts)), scan.parts)
+            if any(row["error"] is not None for row in found) or all(row["unlike"] is None for row in found):
+                return distributed.collected((row["state"], row["error"]) for row in found)
         count = df.rdd.getNumPartitions() if hasattr(df, "rdd") else 64
-        parts = df.mapInArrow(_partition(work.runner(), max(1, math.isqrt(count))), schema)
-        if count > 8:
-            parts = parts.groupBy("group").applyInArrow(_group(), schema)
-        found = sorted(parts.collect(), key=lambda row: (row["group"], row["part"]))
+        found = _merged(df, _partition(work.runner(), _group_size(count)), count)
         return distributed.collected((row["state"], row["error"]) for row in found)
 
     return run
 
 
+def _group_size(count: int) -> int:
+    return max(1, math.isqrt(count))
+
+
+def _merged(df: "DataFrame", run: Callable[[Iterable[Any]], Iterator[Any]], count: int) -> list[Any]:
+    """What `run` gives of each of `count` partitions, in their order; many of them are merged in groups on the executors."""
+    parts = df.mapInArrow(run, _FOUND)
+    if count > 8:
+        parts = parts.groupBy("group").applyInArrow(_group(), _FOUND)
+    return sorted(parts.collect(), key=lambda row: (row["group"], row["part"]))
+
+
 def _partition(work: Callable[..., Any], size: int) -> Callable[[Iterable[Any]], Iterator[Any]]:
     """What an executor does with a partition. A function made here travels by value, so that a worker without pmfcl can say so."""
+    found = _found()
 
     def run(batches: Iterable[Any]) -> Iterator[Any]:
         import socket
 
-        import pyarrow as pa
         from pyspark import TaskContext
 
         context = TaskContext.get()
         part = 0 if context is None else context.partitionId()
         state, error = work(batches, f"partition {part} on {socket.gethostname()}")
-        yield pa.RecordBatch.from_arrays(
-            [
-                pa.array([part], pa.int32()),
-                pa.array([part // size], pa.int32()),
-                pa.array([state], pa.binary()),
-                pa.array([error], pa.string()),
-            ],
-            names=["part", "group", "state", "error"],
-        )
+        yield found(part, part // size, state, error, None)
 
     return run
 
 
+def _part_of_files(work: Callable[..., Any], packed: bytes, size: int) -> Callable[[Iterable[Any]], Iterator[Any]]:
+    """What an executor does with the numbers of parts of files; it travels by value."""
+    found = _found()
+
+    def run(batches: Iterable[Any]) -> Iterator[Any]:
+        import socket
+        from importlib import import_module
+
+        host = socket.gethostname()
+        for part in [number for batch in batches for number in batch.column(0).to_pylist()]:
+            try:
+                perform = import_module("pmfcl._files").perform
+            except ImportError:
+                # The work says what is missing: without rows, because there is nothing to read them with.
+                state, error = work((), f"partition {part} on {host}")
+                unlike = None
+            else:
+                state, error, unlike = perform(packed, part, work, host)
+            yield found(part, part // size, state, error, unlike)
+
+    return run
+
+
+def _found() -> Callable[..., Any]:
+    """A function that makes one row of what a worker gives back; it travels by value."""
+
+    def row(part: int, group: int, state: bytes | None, error: str | None, unlike: str | None) -> Any:
+        import pyarrow as pa
+
+        return pa.RecordBatch.from_arrays(
+            [
+                pa.array([part], pa.int32()),
+                pa.array([group], pa.int32()),
+                pa.array([state], pa.binary()),
+                pa.array([error], pa.string()),
+                pa.array([unlike], pa.string()),
+            ],
+            names=["part", "group", "state", "error", "unlike"],
+        )
+
+    return row
+
+
 def _group() -> Callable[[Any], Any]:
     """Merges the parts of neighbouring partitions."""
+    found = _found()
 
     def run(table: Any) -> Any:
         import pyarrow as pa
 
         rows = sorted(table.to_pylist(), key=lambda row: row["part"])
         errors = [row["error"] for row in rows if row["error"] is not None]
+        others = [row["unlike"] for row in rows if row["unlike"] is not None]
         state, error = None, errors[0] if errors else None
-        if error is None:
+        if error is None and not others:
             from pmfcl import distributed
 
             try:
                 state = distributed.merge(row["state"] for row in rows)
             except ValueError as failed:
                 error = f"partitions {rows[0]['part']} to {rows[-1]['part']}: {failed}"
-        return pa.table(
-            {
-                "part": pa.array([rows[0]["part"]], pa.int32()),
-                "group": pa.array([rows[0]["group"]], pa.int32()),
-                "state": pa.array([state], pa.binary()),
-                "error": pa.array([error], pa.string()),
-            }
-        )
+        unlike = others[0] if others else None
+        return pa.Table.from_batches([found(rows[0]["part"], rows[0]["group"], state, error, unlike)])
 
     return run
 

@@ -58,9 +58,9 @@ class Cluster:
             start_new_session=True,
         )
 
-    def add_worker(self):
+    def add_worker(self, memory=MEMORY):
         page = str(free_port())
-        self.workers.append(self.start("Worker", "--cores", "1", "--memory", MEMORY, "--webui-port", page, self.url))
+        self.workers.append(self.start("Worker", "--cores", "1", "--memory", memory, "--webui-port", page, self.url))
 
     def alive(self):
         """Workers the master knows."""

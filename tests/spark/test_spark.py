@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pmfcl
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pmfcl import ContinualClassifier, ContinualRegressor, load, spark
 from pmfcl.distributed import Recipe, collected, learn, learn_with, summarize
@@ -140,7 +141,7 @@ def test_a_worker_that_is_killed_mid_job_changes_nothing(cluster, session, table
             time.sleep(0.2)
             yield batch
 
-    rows = session.createDataFrame(table).repartition(40)
+    rows = session.createDataFrame(table).repartition(24)
     slow = rows.mapInArrow(slowly, rows.schema)
     killed = []
 
@@ -179,7 +180,7 @@ def test_losses_that_look_again_take_passes_over_the_cluster(session, table, tar
     table = table.append_column("count", pa.array(counts))
     path = tmp_path / "m.pmf"
     spark.learn(
-        frame(session, table, 5), path, target=target, task="month", features=FEATURES, progress=True, **settings
+        frame(session, table, 2), path, target=target, task="month", features=FEATURES, progress=True, **settings
     )
     told = [line for line in capfd.readouterr().err.splitlines() if line.startswith("pmfcl: pass")]
     assert told[0] == "pmfcl: pass 1: a look at the rows"
@@ -227,8 +228,6 @@ def test_columns_are_taken_as_the_command_line_takes_them(session, tmp_path):
     assert [name for name, _ in model._model.columns()] == ["p", "day", "flag", "v"]
     kept = rows.filter(pa.compute.is_valid(rows["p"]))
     # The command line drops the same rows, takes dates as days since 1970 and booleans as 0 and 1.
-    import pyarrow.parquet as pq
-
     pq.write_table(rows, tmp_path / "rows.parquet")
     program = Path(os.environ.get("PMFCL_PROGRAM", Path(__file__).parents[2] / "target/debug/pmfcl")).absolute()
     command = [program, "learn", tmp_path / "m.pmf", tmp_path / "rows.parquet", "--target", "y", "--ridge", "0.1"]
@@ -283,12 +282,15 @@ def test_workers_without_the_wheel_or_with_another_version_are_named(session, ta
         elif file.name != "__pycache__":
             (other / file.name).symlink_to(file)
     df = frame(session, table, 2)
+    pq.write_table(table.select(["a", "b", "cost"]), tmp_path / "rows.parquet")
+    files = session.read.parquet(str(tmp_path / "rows.parquet"))
     for folder, words in (
         (absent.parent, rf"partition 0 on .*No module named 'pmfcl'; install pmfcl {pmfcl.__version__} and pyarrow"),
         (other.parent, rf"partition 0 on .*pmfcl 0\.0\.7, and the driver has {pmfcl.__version__}; install one version"),
     ):
-        with workers_with(session, folder), pytest.raises(ValueError, match=words):
-            spark.learn(df, tmp_path / "m.pmf", target="cost", features=["a", "b"])
+        for rows in (df, files):
+            with workers_with(session, folder), pytest.raises(ValueError, match=words):
+                spark.learn(rows, tmp_path / "m.pmf", target="cost", features=["a", "b"])
     assert not (tmp_path / "m.pmf").exists()
     assert spark.learn(df, tmp_path / "m.pmf", target="cost", features=["a", "b"]).n_samples_ == 4000
 
