@@ -1,4 +1,4 @@
-"""Runs the stages of `make test` and prints the time each took.
+"""Runs the stages of `make test` and prints the time each took, and the processor time of all it started.
 
     python3 tests/stages/run.py [--at-once 3] first second third:first fourth:first,second
 
@@ -12,8 +12,10 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -31,31 +33,38 @@ def graph(words: list[str]) -> dict[str, list[str]]:
     return stages
 
 
-def run(stage: str) -> tuple[float, int]:
-    """One stage: its seconds and its exit status."""
+@dataclass(frozen=True)
+class Ended:
+    """How a stage ended."""
+
+    seconds: float
+    processor: float
+    status: int
+
+
+def run(stage: str) -> Ended:
+    """Runs one stage and shows what it printed."""
     start = time.monotonic()
-    done = subprocess.run(
-        ["make", "--no-print-directory", stage],
-        cwd=ROOT,
-        check=False,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-    )
-    seconds = time.monotonic() - start
-    print(f"\n=== {stage} ({seconds:.0f} s)\n{done.stdout}", end="", flush=True)
-    return seconds, done.returncode
+    with tempfile.TemporaryFile() as output:
+        command = ["make", "--no-print-directory", stage]
+        started = subprocess.Popen(command, cwd=ROOT, stdout=output, stderr=subprocess.STDOUT)
+        _, status, used = os.wait4(started.pid, 0)
+        started.returncode = os.waitstatus_to_exitcode(status)
+        ended = Ended(time.monotonic() - start, used.ru_utime + used.ru_stime, started.returncode)
+        output.seek(0)
+        printed = output.read().decode(errors="replace")
+    print(f"\n=== {stage} ({ended.seconds:.0f} s)\n{printed}", end="", flush=True)
+    return ended
 
 
-def schedule(stages: dict[str, list[str]], at_once: int) -> dict[str, tuple[float, int]]:
+def schedule(stages: dict[str, list[str]], at_once: int) -> dict[str, Ended]:
     """Runs all stages, some at the same time; ends early where one fails."""
-    done: dict[str, tuple[float, int]] = {}
-    running: dict[Future[tuple[float, int]], str] = {}
+    done: dict[str, Ended] = {}
+    running: dict[Future[Ended], str] = {}
     waiting = dict(stages)
     with ThreadPoolExecutor(at_once) as pool:
         while True:
-            failed = any(code != 0 for _, code in done.values())
+            failed = any(ended.status != 0 for ended in done.values())
             ready = [name for name, before in waiting.items() if all(other in done for other in before)]
             for name in ready[: 0 if failed else at_once - len(running)]:
                 del waiting[name]
@@ -83,18 +92,22 @@ def main() -> int:
     stages = graph(arguments.stages)
     start = time.monotonic()
     done = schedule(stages, arguments.at_once)
-    print("\nstage                 seconds")
+    print("\nstage                 seconds  processor")
     for stage in stages:
-        seconds, code = done.get(stage, (0.0, -1))
-        said = "not run" if stage not in done else f"{seconds:7.0f}{'' if code == 0 else '  failed'}"
-        print(f"{stage:<20} {said:>8}")
-    print(f"{'in all':<20} {time.monotonic() - start:>8.0f}")
+        if stage in done:
+            ended = done[stage]
+            failed = "" if ended.status == 0 else "  failed"
+            print(f"{stage:<20} {ended.seconds:>8.0f} {ended.processor:>10.0f}{failed}")
+        else:
+            print(f"{stage:<20}  not run")
+    processor = sum(ended.processor for ended in done.values())
+    print(f"{'in all':<20} {time.monotonic() - start:>8.0f} {processor:>10.0f}")
     # From a clean clone nothing is left over from other versions, so what is there twice was compiled twice.
     if os.environ.get("CI") and (twice := compiled_twice()):
         print(
             f"compiled twice: {', '.join(twice)} (crates/pmfcl-python/Cargo.toml, as-in-tests, has to follow the dependencies)"
         )
-    return 0 if len(done) == len(stages) and all(code == 0 for _, code in done.values()) else 1
+    return 0 if len(done) == len(stages) and all(ended.status == 0 for ended in done.values()) else 1
 
 
 if __name__ == "__main__":

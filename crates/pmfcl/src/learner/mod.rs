@@ -246,9 +246,13 @@ impl Learner {
             self.pool()?;
             #[cfg(test)]
             tests::SOLVED.with(|count| count.set(count.get() + 1));
-            with_threads(self.settings.threads, || {
+            let mut solved = with_threads(self.settings.threads, || {
                 self.problem.method().solve(&self.solve_input()?)
-            })
+            })?;
+            if let Some(chosen) = self.chosen()? {
+                chosen.clear_others(&mut solved.solution.theta);
+            }
+            Ok(solved)
         })
     }
 

@@ -15,6 +15,7 @@ use crate::basis::{Candidate, Design};
 use crate::error::Result;
 use crate::solve::candidates::{Judge, Judged, Scores};
 use crate::summary::Summary;
+use crate::theta::Theta;
 
 /// A wider candidate is taken when its score is lower by more than this share of the targets' variance, or than this loss.
 const TIE: f64 = 1e-9;
@@ -116,6 +117,19 @@ impl Chosen {
     pub(crate) fn mask(&self, summary: &Summary) -> Result<Summary> {
         summary.mask_columns(&self.columns)
     }
+
+    /// Sets the coefficients of columns that were not chosen to 0, which they are except for rounding. A model from a file has no
+    /// choice with it, and sees by its coefficients which columns it needs.
+    pub(crate) fn clear_others(&self, theta: &mut Theta) {
+        for column in theta.columns_mut() {
+            let mut chosen = self.columns.iter().peekable();
+            for (j, coefficient) in column.iter_mut().enumerate() {
+                if chosen.next_if(|next| **next == j).is_none() {
+                    *coefficient = 0.0;
+                }
+            }
+        }
+    }
 }
 
 /// The solution of a pool, a candidate chosen first where there are several.
@@ -127,7 +141,8 @@ pub(crate) fn solve_chosen(input: SolveInput<'_>) -> Result<(Solved, Option<Chos
     let Some(chosen) = Chosen::of(&input.context, input.pool, input.effective)? else {
         return Ok((method.solve(&input)?, None));
     };
-    let solved = method.solve(&chosen.view(input)?)?;
+    let mut solved = method.solve(&chosen.view(input)?)?;
+    chosen.clear_others(&mut solved.solution.theta);
     Ok((solved, Some(chosen)))
 }
 
