@@ -12,6 +12,11 @@
 //! Straight to tridiagonal form half of the flops are products of the whole matrix with one vector, at the speed of memory. To a band
 //! they are products with [`BAND`] vectors; the second step has `6 m² BAND` flops, in cache.
 
+#![allow(
+    clippy::inline_always,
+    reason = "a kernel must be inlined to see the processor's registers"
+)]
+
 use faer::linalg::matmul::matmul;
 use faer::{Accum, Mat, MatMut, MatRef, Par};
 
@@ -46,7 +51,7 @@ pub(crate) fn tridiagonal(mut a: Mat<f64>, vectors: &mut Mat<f64>) -> Tridiagona
     }
     let mut band = Band::new(&a);
     drop(a);
-    band.chase(vectors);
+    pulp::Arch::new().dispatch(Chase { band: &mut band, vectors });
     let diagonal = (0..m).map(|j| band.cells[j * band.stride]).collect();
     let below = (1..m).map(|j| band.cells[(j - 1) * band.stride + 1]).collect();
     Tridiagonal { diagonal, below }
@@ -147,6 +152,7 @@ impl Band {
     }
 
     /// `rows` rows of column `j`, from row `i` on.
+    #[inline(always)]
     fn column(&mut self, i: usize, j: usize, rows: usize) -> &mut [f64] {
         let at = j * self.stride + i - j;
         &mut self.cells[at..at + rows]
@@ -154,6 +160,7 @@ impl Band {
 
     /// Clears one column after another below its second entry. A reflection that does so fills the block below, whose first column is
     /// cleared next, and so on down the band; the other columns of a block wait for their turn.
+    #[inline(always)]
     fn chase(&mut self, vectors: &mut Mat<f64>) {
         let m = self.m;
         let (mut v, mut w) = (vec![0.0; BAND], vec![0.0; BAND]);
@@ -180,19 +187,17 @@ impl Band {
     }
 
     /// Applies a reflection to the block on the diagonal from both sides.
+    #[inline(always)]
     fn both_sides(&mut self, from: usize, v: &[f64], w: &mut [f64], tau: f64) {
         let len = v.len();
         w.fill(0.0);
         for j in 0..len {
             let x = self.column(from + j, from + j, len - j);
-            let mut sum = x[0] * v[j];
-            for ((x, v_i), w_i) in x[1..].iter().zip(&v[j + 1..]).zip(&mut w[j + 1..]) {
-                sum += x * v_i;
-                *w_i += x * v[j];
-            }
-            w[j] += sum;
+            let v_j = v[j];
+            w[j] += product_sum(x, &v[j..]);
+            x[1..].iter().zip(&mut w[j + 1..]).for_each(|(x, w)| *w += x * v_j);
         }
-        let half = 0.5 * tau * tau * w.iter().zip(v).map(|(a, b)| a * b).sum::<f64>();
+        let half = 0.5 * tau * tau * product_sum(w, v);
         w.iter_mut().zip(v).for_each(|(w, v)| *w = tau * *w - half * v);
         for j in 0..len {
             let (v_j, w_j) = (v[j], w[j]);
@@ -204,6 +209,7 @@ impl Band {
     }
 
     /// Applies a reflection to the columns of the block below from the right.
+    #[inline(always)]
     fn right(&mut self, from: usize, v: &[f64], w: &mut [f64], tau: f64) {
         let low = from + v.len();
         let rows = BAND.min(self.m - low);
@@ -221,9 +227,40 @@ impl Band {
     }
 }
 
+/// The second step, compiled for the registers of the processor. Products and sums alone: the same bits on all of them.
+struct Chase<'a> {
+    band: &'a mut Band,
+    vectors: &'a mut Mat<f64>,
+}
+
+impl pulp::WithSimd for Chase<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: pulp::Simd>(self, _: S) {
+        self.band.chase(self.vectors);
+    }
+}
+
+/// Σ aᵢbᵢ, eight sums side by side: one sum would wait for itself.
+#[inline(always)]
+fn product_sum(a: &[f64], b: &[f64]) -> f64 {
+    let ((a, a_rest), (b, b_rest)) = (a.as_chunks::<8>(), b.as_chunks::<8>());
+    let mut sums = [0.0; 8];
+    for (a, b) in a.iter().zip(b) {
+        for i in 0..8 {
+            sums[i] += a[i] * b[i];
+        }
+    }
+    let rest: f64 = a_rest.iter().zip(b_rest).map(|(a, b)| a * b).sum();
+    let [a, b, c, d, e, f, g, h] = sums;
+    ((a + e) + (c + g)) + ((b + f) + (d + h)) + rest
+}
+
 /// The reflection `I − τ v vᵀ` that clears a column below its first entry, which it does.
+#[inline(always)]
 fn reflection(x: &mut [f64], v: &mut [f64]) -> f64 {
-    let tail: f64 = x[1..].iter().map(|v| v * v).sum();
+    let tail = product_sum(&x[1..], &x[1..]);
     if tail <= 0.0 {
         return 0.0;
     }
@@ -237,8 +274,9 @@ fn reflection(x: &mut [f64], v: &mut [f64]) -> f64 {
     -lead / end
 }
 
+#[inline(always)]
 fn reflect(x: &mut [f64], v: &[f64], tau: f64) {
-    let along = tau * x.iter().zip(v).map(|(a, b)| a * b).sum::<f64>();
+    let along = tau * product_sum(x, v);
     x.iter_mut().zip(v).for_each(|(x, v)| *x -= along * v);
 }
 

@@ -51,6 +51,10 @@ pub(super) const CLASS_CAUTION: f64 = 1.4;
 /// Share of the largest direction from which on a ridge can be chosen by products of columns: predictions then keep nine digits.
 const ACCURATE: f64 = 1e-7;
 
+/// The same for a basis behind a frozen map. Its ridge is mostly the lower bound, which has no error, and elsewhere an error of 1e-7 in
+/// the slope of the score moves the ridge by a share of that size, and predictions by far less.
+const ACCURATE_BOUNDED: f64 = 1e-9;
+
 /// Columns from which on the ridge of a basis behind a frozen map is chosen by products: a lower bound keeps it far above rounding.
 const WIDE_BOUNDED: usize = 128;
 
@@ -327,7 +331,8 @@ impl Path {
         unit: Unit,
         least: f64,
     ) -> Option<Self> {
-        let narrow = if least > 0.0 { WIDE_BOUNDED } else { WIDE_DESIGN };
+        let (narrow, accurate) =
+            if least > 0.0 { (WIDE_BOUNDED, ACCURATE_BOUNDED) } else { (WIDE_DESIGN, ACCURATE) };
         if pooled.width() <= narrow {
             return None;
         }
@@ -354,8 +359,8 @@ impl Path {
             |ridge| path.score_and_slope(ridge).0,
             |ridge| path.score_and_slope(ridge).1,
         );
-        let accurate = pooled.is_summed() || path.best >= ACCURATE * size;
-        (scale > 0.0 && accurate).then_some(path)
+        let is_accurate = pooled.is_summed() || path.best >= accurate * size;
+        (scale > 0.0 && is_accurate).then_some(path)
     }
 
     fn degrees(&self, ridge: f64) -> f64 {
