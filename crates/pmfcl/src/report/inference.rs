@@ -14,9 +14,13 @@
 //! All of it takes equal, independent noise, and a sample weight for that many copies of its row. Where that cannot be,
 //! [`Covariance::missing`] says why.
 
-use faer::Mat;
+use std::sync::OnceLock;
+
+use faer::linalg::triangular_solve::solve_lower_triangular_in_place;
+use faer::{Mat, Par};
 
 use crate::error::{Error, Result};
+use crate::kernel::{each, with_threads};
 use crate::learner::Learner;
 use crate::report::distributions::student_quantile;
 use crate::report::{MissingReason, SampleWeights};
@@ -35,6 +39,10 @@ const EVEN: f64 = 1e-12;
 /// Fewest degrees of freedom that are a base for intervals: below, quantiles of Student's t grow without limit.
 const LEAST_FREEDOM: f64 = 1.0 - 1e-9;
 
+/// Columns from which on degrees of freedom are found by blocked solutions, and rows that are solved for together.
+const WIDE: usize = 64;
+const TOGETHER: usize = 128;
+
 /// The covariance of the parameters in factored form, and the noise level of each target.
 #[derive(Debug, Clone)]
 #[doc(hidden)] // for cli, python, report
@@ -43,9 +51,8 @@ pub struct Covariance {
     root: Summary,
     /// `K` with `M = KᵀK`, where that is not `A`.
     middle: Option<Summary>,
-    /// `Tᵀ = Q L`.
-    q: Mat<f64>,
-    l: Mat<f64>,
+    /// `Q` and `L` of `Tᵀ = Q L`, made when first asked for.
+    turned: OnceLock<(Mat<f64>, Mat<f64>)>,
     samples: f64,
     freedom: f64,
     sigma: Vec<f64>,
@@ -118,6 +125,10 @@ impl Covariance {
     /// # Errors
     /// As [`Covariance::of`].
     pub fn with_weights(learner: &Learner, weights: SampleWeights) -> Result<Self> {
+        with_threads(learner.settings().threads, || Self::of_pool(learner, weights))
+    }
+
+    fn of_pool(learner: &Learner, weights: SampleWeights) -> Result<Self> {
         let model = learner.solution()?;
         let pooled = &learner.pool()?.quadratic;
         let samples = learner.effective_samples()?;
@@ -155,11 +166,19 @@ impl Covariance {
     }
 
     fn from_root(root: Summary, middle: Option<Summary>, samples: f64) -> Self {
-        let transposed = Mat::from_fn(root.width(), root.rank(), |j, i| root.entry(i, j));
-        let qr = transposed.qr();
-        let (q, l) = (qr.compute_thin_Q(), qr.thin_R().to_owned());
-        let (freedom, sigma) = (0.0, Vec::new());
-        Self { root, middle, q, l, samples, freedom, sigma, missing: None, approximate: false }
+        let (freedom, sigma, turned) = (0.0, Vec::new(), OnceLock::new());
+        Self { root, middle, turned, samples, freedom, sigma, missing: None, approximate: false }
+    }
+
+    /// `Q` and `L`. Cost: `O(m³)` the first time.
+    fn turned(&self) -> (&Mat<f64>, &Mat<f64>) {
+        let (q, l) = self.turned.get_or_init(|| {
+            let root = &self.root;
+            let transposed = Mat::from_fn(root.width(), root.rank(), |j, i| root.entry(i, j));
+            let qr = transposed.qr();
+            (qr.compute_thin_Q(), qr.thin_R().to_owned())
+        });
+        (q, l)
     }
 
     /// `f`, row by row of the summaries, so that the units of columns do not matter; `squared` stands for `M₀` where that is not `A₀`.
@@ -170,17 +189,47 @@ impl Covariance {
             row[pivot..pivot + r.len()].copy_from_slice(r);
             row
         };
-        let inverse = |s: &Summary| -> f64 {
+        let rows = squared.unwrap_or(pooled);
+        let fitted = self.inverse_squares(rows).unwrap_or_else(|| {
             let square =
-                |i| self.root.coordinates(&dense(s, i)).0.iter().map(|a| a * a).sum::<f64>();
-            (0..s.rank()).map(square).sum()
-        };
-        let fitted = inverse(squared.unwrap_or(pooled));
+                |i| self.root.coordinates(&dense(rows, i)).0.iter().map(|a| a * a).sum::<f64>();
+            (0..rows.rank()).map(square).sum()
+        });
         let Some(middle) = &self.middle else { return self.samples - fitted };
         let spread: f64 = (0..pooled.rank())
             .map(|i| self.through(middle, &self.root.coordinates(&dense(pooled, i)).0))
             .sum();
         self.samples - 2.0 * fitted + spread
+    }
+
+    /// `xᵀA⁻¹x`, summed over the rows of a summary, many at a time; `None` where `T` is narrow or has no inverse.
+    ///
+    /// Cost: `m³/3` flops.
+    fn inverse_squares(&self, s: &Summary) -> Option<f64> {
+        let m = self.root.width();
+        if m < WIDE || self.root.rank() < m {
+            return None;
+        }
+        let mut lower = Mat::<f64>::zeros(m, m);
+        for (pivot, r, _) in self.root.iter() {
+            lower.col_as_slice_mut(pivot)[pivot..][..r.len()].copy_from_slice(r);
+        }
+        let starts: Vec<usize> = (0..s.rank()).step_by(TOGETHER).collect();
+        let mut sums = vec![0.0; starts.len()];
+        each(starts.into_iter().zip(&mut sums).collect(), |(start, sum): (usize, &mut f64)| {
+            // Rows begin at ascending pivots, so before the first of them all are 0.
+            let first = s.row(start).0;
+            let count = TOGETHER.min(s.rank() - start);
+            let mut x = Mat::<f64>::zeros(m - first, count);
+            for i in 0..count {
+                let (pivot, r, _) = s.row(start + i);
+                x.col_as_slice_mut(i)[pivot - first..][..r.len()].copy_from_slice(r);
+            }
+            let corner = lower.as_ref().submatrix(first, first, m - first, m - first);
+            solve_lower_triangular_in_place(corner, x.as_mut(), Par::Seq);
+            *sum = (0..count).map(|i| dot(x.col_as_slice(i), x.col_as_slice(i))).sum();
+        });
+        Some(sums.iter().sum())
     }
 
     /// `xᵀA⁻¹MA⁻¹x` for `x = Tᵀa`: `‖K T⁻¹a‖²`.
@@ -232,8 +281,9 @@ impl Covariance {
 
     /// `L⁻¹Qᵀx`: its square is `xᵀA⁺x`.
     pub(crate) fn half(&self, x: &[f64]) -> Vec<f64> {
-        let mut u = self.q.transpose() * Mat::from_fn(x.len(), 1, |j, _| x[j]);
-        self.l.solve_upper_triangular_in_place(u.as_mut());
+        let (q, l) = self.turned();
+        let mut u = q.transpose() * Mat::from_fn(x.len(), 1, |j, _| x[j]);
+        l.solve_upper_triangular_in_place(u.as_mut());
         (0..u.nrows()).map(|i| u[(i, 0)]).collect()
     }
 
@@ -241,8 +291,9 @@ impl Covariance {
     pub(crate) fn solve(&self, b: &[f64]) -> Vec<f64> {
         let u = self.half(b);
         let mut u = Mat::from_fn(u.len(), 1, |i, _| u[i]);
-        self.l.transpose().solve_lower_triangular_in_place(u.as_mut());
-        let x = &self.q * u;
+        let (q, l) = self.turned();
+        l.transpose().solve_lower_triangular_in_place(u.as_mut());
+        let x = q * u;
         (0..x.nrows()).map(|j| x[(j, 0)]).collect()
     }
 

@@ -175,6 +175,33 @@ proptest! {
     }
 }
 
+/// The same for designs whose rows are solved for many at a time, more rows than columns and fewer, and on any number of threads.
+#[test]
+fn degrees_of_freedom_of_wide_designs_are_the_sum_of_leverages() {
+    let mut draw = Draw::new(23);
+    for (n, d, ridge, intercept) in [
+        (200, 70, 0.3, true),
+        (50, 150, 0.01, true),
+        (400, 130, 0.0, false),
+        (90, 300, 1e-4, false),
+        (700, 300, 0.0, true),
+    ] {
+        let table = Table::noise(n, d, 1, &mut draw);
+        let freedom = |threads: usize| {
+            let settings = Settings { ridge: Ridge::Fixed(ridge), intercept, threads, ..plain() };
+            let learner = learned(settings, std::slice::from_ref(&table));
+            let covariance = inference::Covariance::of(&learner).unwrap();
+            let rows = learner.design_rows(table.rows()).unwrap();
+            let m = d + usize::from(intercept);
+            let sum: f64 = rows.chunks_exact(m).map(|r| covariance.leverage(r)).sum();
+            let df = n as f64 - covariance.freedom();
+            assert!((sum - df).abs() <= 1e-8 * (1.0 + df), "{n} × {d}: {sum} against {df}");
+            covariance.freedom().to_bits()
+        };
+        assert_eq!(freedom(1), freedom(3), "{n} × {d}");
+    }
+}
+
 #[test]
 fn conflict_that_is_only_noise_is_rejected_as_often_as_it_should_be() {
     // 400 data sets without conflict: rejections at 5 % are binomial, 20 ± 4·4.36 (four deviations).
