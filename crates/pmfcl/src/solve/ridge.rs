@@ -51,9 +51,8 @@ pub(super) const CLASS_CAUTION: f64 = 1.4;
 /// Share of the largest direction from which on a ridge can be chosen by products of columns: predictions then keep nine digits.
 const ACCURATE: f64 = 1e-7;
 
-/// The same for a basis behind a frozen map. Its ridge is mostly the lower bound, which has no error, and elsewhere an error of 1e-7 in
-/// the slope of the score moves the ridge by a share of that size, and predictions by far less.
-const ACCURATE_BOUNDED: f64 = 1e-9;
+/// A ridge within this share of its lower bound is the bound, which has no error however small it is.
+const AT_BOUND: f64 = 1e-9;
 
 /// Columns from which on the ridge of a basis behind a frozen map is chosen by products: a lower bound keeps it far above rounding.
 const WIDE_BOUNDED: usize = 128;
@@ -322,7 +321,7 @@ struct Path {
 
 impl Path {
     /// `None` for narrow designs, where nothing varies, and where the best ridge is so small that products have too few digits and the
-    /// triangle has more. No ridge is looked at below the share `least` of the trace.
+    /// triangle has more, unless it is the least one looked at: the share `least` of the trace.
     fn new(
         pooled: &Summary,
         intercept: bool,
@@ -331,8 +330,7 @@ impl Path {
         unit: Unit,
         least: f64,
     ) -> Option<Self> {
-        let (narrow, accurate) =
-            if least > 0.0 { (WIDE_BOUNDED, ACCURATE_BOUNDED) } else { (WIDE_DESIGN, ACCURATE) };
+        let narrow = if least > 0.0 { WIDE_BOUNDED } else { WIDE_DESIGN };
         if pooled.width() <= narrow {
             return None;
         }
@@ -359,8 +357,10 @@ impl Path {
             |ridge| path.score_and_slope(ridge).0,
             |ridge| path.score_and_slope(ridge).1,
         );
-        let is_accurate = pooled.is_summed() || path.best >= accurate * size;
-        (scale > 0.0 && is_accurate).then_some(path)
+        // Where the score is flat, an error of its slope moves the ridge by far more than its own share.
+        let at_bound = path.best <= (1.0 + AT_BOUND) * least * trace;
+        let accurate = pooled.is_summed() || at_bound || path.best >= ACCURATE * size;
+        (scale > 0.0 && accurate).then_some(path)
     }
 
     fn degrees(&self, ridge: f64) -> f64 {
