@@ -1,4 +1,4 @@
-"""Runs the stages of `make test` and prints the time each took, and the processor time of all it started.
+"""Runs the stages of `make test` and prints the time each took, and the processor time of the processes it waited for.
 
     python3 tests/stages/run.py [--at-once 3] first second third:first fourth:first,second
 
