@@ -15,6 +15,10 @@ BIN = Path(sys.executable).parent
 
 # Nothing leaves the machine.
 QUIET = {"FLWR_TELEMETRY_ENABLED": "0", "FLWR_DISABLE_UPDATE_CHECK": "1"}
+# Python that runs a command of Flower without its limit for the start of processes.
+PATIENT = (sys.executable, Path(__file__).with_name("patient.py"))
+# A round takes some seconds, and minutes on a machine that is busy: nothing here is about speed.
+PATIENCE = 1200.0
 
 
 def free_port():
@@ -25,7 +29,7 @@ def free_port():
 
 
 def wait_for(what, seconds, holds, every=0.5):
-    """Waits until something holds."""
+    """Waits until something holds, or `holds` raises."""
     until = time.monotonic() + seconds
     while not (found := holds()):
         if time.monotonic() > until:
@@ -67,7 +71,7 @@ class Deployment:
             f'[superlink.here]\naddress = "127.0.0.1:{self.port}"\nroot-certificates = "{self.keys / "ca.crt"}"\n'
         )
 
-    def call(self, *command, seconds=120):
+    def call(self, *command, seconds=PATIENCE):
         """Runs a command to its end."""
         done = subprocess.run(
             [str(word) for word in command],
@@ -112,6 +116,7 @@ class Deployment:
         """The SuperLink; what it knows is in a database."""
         self.start(
             "link",
+            *PATIENT,
             BIN / "flower-superlink",
             "--host=127.0.0.1",
             f"--port={self.port}",
@@ -125,7 +130,7 @@ class Deployment:
             "--enable-supernode-auth",
             "--disable-runtime-dependency-installation",
         )
-        wait_for("the SuperLink does not listen", 90, self.is_listening)
+        wait_for("the SuperLink does not listen", PATIENCE, self.is_listening)
 
     def is_listening(self):
         if self.processes["link"].poll() is not None:
@@ -141,6 +146,7 @@ class Deployment:
         """A SuperNode that has one client's file."""
         return self.start(
             client,
+            *PATIENT,
             BIN / "flower-supernode",
             f"--superlink=127.0.0.1:{self.port}",
             "--root-certificates",

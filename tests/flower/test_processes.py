@@ -1,12 +1,13 @@
 """The example app over real processes, with TLS and authenticated nodes, some of which are killed."""
 
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
-from deployment import APP, Deployment, wait_for
+from deployment import APP, PATIENCE, Deployment, wait_for
 from pmfcl import load
 from sklearn.linear_model import Ridge
 
@@ -18,8 +19,6 @@ from wide.apps import drawn
 
 CLIENTS = ("day", "early", "late")
 RIDGE = 1e-3
-# A round takes some seconds here, and some times that on a machine that is busy.
-PATIENCE = 400
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +56,7 @@ def all_of(steps, clients=CLIENTS):
 
 def test_the_model_is_that_of_pooled_rows_whoever_is_killed(federation):
     path = federation.directory / "bikes.pmf"
-    told = {"model": str(path), "ridge": RIDGE, "evaluate": False}
+    told = {"model": str(path), "ridge": RIDGE, "evaluate": False, "timeout": PATIENCE}
 
     # The server, killed between two steps with all it has started.
     federation.run(**told, steps=2)
@@ -65,12 +64,15 @@ def test_the_model_is_that_of_pooled_rows_whoever_is_killed(federation):
     federation.kill("link")
     same(federation, path, all_of(2 if f"{CLIENTS[0]}/1" in names(path) else 1))
     federation.start_link()
+    start = time.monotonic()
     federation.finish(federation.run(**told, steps=2), PATIENCE)
     same(federation, path, all_of(2))
+    # Time in which the others have answered for certain.
+    enough = max(45.0, 3 * (time.monotonic() - start))
 
     # A node, killed while it is at its rows.
     seen = federation.log("late").count("Receiving: train message")
-    run = federation.run(**told, steps=3, pause=5.0, timeout=45.0, min_nodes=2)
+    run = federation.run(**{**told, "timeout": enough}, steps=3, pause=5.0, min_nodes=2)
     wait_for("the node is not asked", PATIENCE, lambda: federation.log("late").count("Receiving: train message") > seen)
     federation.kill("late")
     federation.finish(run, PATIENCE)

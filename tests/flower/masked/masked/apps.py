@@ -29,4 +29,4 @@ def agree(context):
 
 
 client = client_app(load, name=name, secure=Secure(least=2))
-server = server_app(agree, strategy=SecureStrategy, exchange=120.0)
+server = server_app(agree, strategy=SecureStrategy, exchange=900.0)
