@@ -17,7 +17,7 @@ use crate::kernel::{self, Gram, Mixed, Source, Triangle};
 use crate::rows::Rows;
 
 /// Rows whose median sums of products are taken about: few are enough to save digits, in single precision more are worth it.
-const SHIFT_ROWS: usize = 5;
+const SHIFT_ROWS: usize = 15;
 const SHIFT_ROWS_MIXED: usize = 63;
 
 /// Up to this many rows per column rows are factored where sums of products were asked for.
@@ -323,7 +323,7 @@ impl Summarizer {
     }
 
     /// Says that a ridge far above rounding will shrink the model, so that sums of products of columns that nearly depend on each
-    /// other keep enough digits: they are not replaced by factors.
+    /// other keep enough digits: they are not replaced by factors, and no column is left out for them.
     #[must_use]
     pub(crate) fn shrunk(mut self, shrunk: bool) -> Self {
         self.shrunk = shrunk;
@@ -402,8 +402,10 @@ impl Summarizer {
                     sums.lift(first, Accumulator::single_precision(m));
                 }
                 let (n, rows) = (self.n, Some(self.rows));
-                if self.kept.is_some() {
-                    return Summary::of_sums(n, target_sum, Sums::new(sums, &shift, rows));
+                if self.kept.is_some() || self.shrunk {
+                    let sums = Sums::new(sums, &shift, rows).shrunk(self.shrunk);
+                    let summary = Summary::of_sums(n, target_sum, sums)?;
+                    return Ok(if self.kept.is_some() { summary } else { summary.into_triangle() });
                 }
                 let sums = echelon::Sums { gram: &sums, n, rows, target_sum, shift: &shift };
                 echelon::from_gram(sums)
@@ -524,12 +526,17 @@ impl Summarizer {
             return;
         }
         let count = x.len().min(if units.is_some() { SHIFT_ROWS_MIXED } else { SHIFT_ROWS });
+        // All over the first leaf: rows next to each other may be alike.
+        let first = x.len().min(self.leaf);
         let mut rows = vec![0.0; count * w];
-        // Rows the basis refuses are refused again, with their place, when their leaf is reduced.
-        if self.design.write(&x.slice(0, count), 0, &mut rows, w, None).is_err() {
-            return;
+        for (i, row) in rows.chunks_exact_mut(w).enumerate() {
+            let at = i * first / count;
+            // Rows the basis refuses are refused again, with their place, when their leaf is reduced.
+            if self.design.write(&x.slice(at, at + 1), 0, row, w, None).is_err() {
+                return;
+            }
+            y.slice(at, at + 1).copy_into(0, row, w, m, None);
         }
-        y.slice(0, count).copy_into(0, &mut rows, w, m, None);
         let median = |j: usize| {
             let mut column: Vec<f64> = rows.iter().skip(j).step_by(w).copied().collect();
             column.sort_by(f64::total_cmp);

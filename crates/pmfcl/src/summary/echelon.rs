@@ -6,7 +6,9 @@ use faer::linalg::triangular_solve::solve_upper_triangular_in_place;
 use faer::{Mat, MatMut, MatRef, Par};
 
 use super::{Echelon, Form, Summary};
-use crate::kernel::{Gram, Reflections, Steps, Triangle, blocked, decompose, zeros};
+use crate::kernel::{
+    Gram, Reflections, Rooted, Source, Steps, Triangle, blocked, decompose, factor, zeros,
+};
 
 /// Up to this many columns are reduced one by one; of wider triangles, [`PANEL`] columns are before the rest is updated at once.
 const NARROW: usize = 128;
@@ -212,8 +214,23 @@ pub(super) fn from_gram(sums: Sums<'_>) -> Result<Summary, usize> {
     Ok(Summary::from_triangle(triangle, n, target_sum))
 }
 
+/// How the triangle of sums is made where columns nearly depend on each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Decision {
+    /// A column that depends on those before it, as far as products can tell, has no row.
+    ByColumn,
+    /// What rounding leaves of all columns has no row: see [`Rooted`]. For models with a ridge far above rounding, which needs products
+    /// that are right and no decision on which column depends on which.
+    LargestFirst,
+}
+
 /// The triangle of sums that are kept, whose first row is kept apart from them. The rank is not above `rows`.
-pub(super) fn of_sums(first: &[f64], gram: &Gram, rows: Option<usize>) -> Echelon {
+pub(super) fn of_sums(
+    first: &[f64],
+    gram: &Gram,
+    rows: Option<usize>,
+    decision: Decision,
+) -> Echelon {
     let (m, p) = gram.shape();
     let w = m + p;
     let own = usize::from(first[0] > 0.0);
@@ -224,6 +241,13 @@ pub(super) fn of_sums(first: &[f64], gram: &Gram, rows: Option<usize>) -> Echelo
         Some((mut triangle, _)) => {
             // Column 0 is zero in the sums, and so is its row.
             triangle.cells[..w].copy_from_slice(first);
+            triangle
+        }
+        None if decision == Decision::LargestFirst => {
+            let rooted = Rooted::new(&first[..own * w], gram, most);
+            let mut triangle = factor(m, p, &rooted, 0..rooted.rows());
+            let left = triangle.residual.iter_mut().zip(&rooted.residual);
+            left.for_each(|(a, b)| *a += b);
             triangle
         }
         None => {

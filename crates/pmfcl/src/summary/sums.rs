@@ -12,6 +12,7 @@
 
 use std::sync::{Arc, OnceLock};
 
+use super::echelon::Decision;
 use super::{Echelon, Form, Summary, dot, echelon};
 use crate::error::{Error, Result};
 use crate::kernel::{Gram, Source};
@@ -31,6 +32,8 @@ pub(crate) struct Sums {
     rest: Gram,
     /// Rows, where they were counted: the rank is not above their number.
     rows: Option<u64>,
+    /// How the triangle is made.
+    decision: Decision,
     echelon: OnceLock<Echelon>,
 }
 
@@ -38,7 +41,8 @@ impl Sums {
     /// Sums over no rows.
     fn empty(m: usize, p: usize) -> Self {
         let (first, rest) = (vec![0.0; m + p], Gram::new(m, p));
-        Self { first, rest, rows: Some(0), echelon: OnceLock::new() }
+        let (rows, decision) = (Some(0), Decision::ByColumn);
+        Self { first, rest, rows, decision, echelon: OnceLock::new() }
     }
 
     /// The sums of rows from which `shift` was subtracted, which is empty or 0 in column 0.
@@ -61,7 +65,13 @@ impl Sums {
                 rest.clear(j);
             }
         }
-        Self { first, rest, rows, echelon: OnceLock::new() }
+        Self { first, rest, rows, decision: Decision::ByColumn, echelon: OnceLock::new() }
+    }
+
+    /// The same for a model with a ridge far above rounding: no decision is taken on which column depends on which.
+    pub(super) fn shrunk(mut self, shrunk: bool) -> Self {
+        self.decision = if shrunk { Decision::LargestFirst } else { Decision::ByColumn };
+        self
     }
 
     /// The first row of the triangle.
@@ -79,6 +89,9 @@ impl Sums {
         self.rest.add_scaled(&other.rest, factor);
         let root = factor.sqrt();
         self.add_row(other.first.iter().map(|v| root * v).collect());
+        if other.decision == Decision::LargestFirst {
+            self.decision = Decision::LargestFirst;
+        }
         self.count(other.rows);
     }
 
@@ -147,14 +160,15 @@ impl Sums {
         let mut first = self.first[..m].to_vec();
         first.extend((0..count).map(|k| from(k).map_or(0.0, |k| self.first[m + k])));
         let rest = self.rest.with_targets(count, from);
-        Self { first, rest, rows: self.rows, echelon: OnceLock::new() }
+        let (rows, decision) = (self.rows, self.decision);
+        Self { first, rest, rows, decision, echelon: OnceLock::new() }
     }
 
     /// The triangle.
     pub(super) fn echelon(&self) -> &Echelon {
         self.echelon.get_or_init(|| {
             let most = self.rows.and_then(|rows| usize::try_from(rows).ok());
-            echelon::of_sums(&self.first, &self.rest, most)
+            echelon::of_sums(&self.first, &self.rest, most, self.decision)
         })
     }
 
@@ -206,6 +220,12 @@ impl Summary {
             Some(column) => Err(Error::Overflow { column }),
             None => Ok(Self { n, m, p, target_sum, form: Form::Sums(Arc::new(sums)) }),
         }
+    }
+
+    /// The same with the triangle in the place of the sums.
+    pub(super) fn into_triangle(mut self) -> Self {
+        self.echelon_mut();
+        self
     }
 
     /// Whether squares are so far from overflow that many such summaries can be added.

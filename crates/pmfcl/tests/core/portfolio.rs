@@ -154,6 +154,40 @@ fn sums_of_products_do_for_some_hundred_columns_of_enough_inputs() {
 }
 
 #[test]
+fn inputs_that_are_nearly_copies_of_others_cost_no_digits() {
+    // The last four inputs are the first in another unit, printed with three places: columns differ by 1e-4 of their size and less.
+    const INPUTS: usize = 12;
+    let mut table = several(3_000, 21, INPUTS);
+    for row in table.x.chunks_exact_mut(INPUTS) {
+        row.iter_mut().for_each(|x| *x = (0.6 * *x).exp());
+        for j in 0..4 {
+            row[8 + j] = (3e3 * row[j]).round() / 1e3;
+        }
+    }
+    // Rows of a kind come together.
+    let mut sorted: Vec<usize> = (0..3_000).collect();
+    sorted.sort_by(|a, b| table.x[a * INPUTS].total_cmp(&table.x[b * INPUTS]));
+    let plain = settings("auto:320");
+    let compact = Settings { memory: MemoryKind::Compact, ..plain.clone() };
+    let factors = Settings { accumulator: Accumulator::Qr, ..plain.clone() };
+    let whole = learned(&plain, &table, &[(0..3_000).collect()]);
+    assert_eq!(whole.accumulator(), Accumulator::Gram);
+    let expected = whole.predict(table.rows()).unwrap();
+    for (settings, cuts) in [
+        (&plain, cuts(3_000, 2, 1)),
+        (&plain, cuts(3_000, 7, 2)),
+        (&plain, vec![sorted]),
+        (&compact, cuts(3_000, 2, 1)),
+        (&factors, cuts(3_000, 1, 3)),
+    ] {
+        let other = learned(settings, &table, &cuts);
+        assert_eq!(chosen(&other), chosen(&whole));
+        let found = gap(&other.predict(table.rows()).unwrap(), &expected) / deviation(&table.y);
+        assert!(found <= SAME, "{} tasks, {:?}: {found:e} sd", cuts.len(), settings.accumulator);
+    }
+}
+
+#[test]
 fn the_default_width_is_fixed_by_the_number_of_first_rows_and_kept() {
     let rows = Draw::new(9).normals(12_000 * D);
     for (first, width) in [(1, 1200), (3_000, 1200), (5_000, 800), (10_000, 400), (12_000, 336)] {
