@@ -359,7 +359,8 @@ impl Path {
         );
         // Where the score is flat, an error of its slope moves the ridge by far more than its own share.
         let at_bound = path.best <= (1.0 + AT_BOUND) * least * trace;
-        let accurate = pooled.is_summed() || at_bound || path.best >= ACCURATE * size;
+        let final_sums = pooled.sums().is_some_and(|sums| !sums.is_shrunk());
+        let accurate = final_sums || at_bound || path.best >= ACCURATE * size;
         (scale > 0.0 && accurate).then_some(path)
     }
 

@@ -74,6 +74,11 @@ impl Sums {
         self
     }
 
+    /// Whether the triangle has all digits that the sums have.
+    pub(crate) fn is_shrunk(&self) -> bool {
+        self.decision == Decision::LargestFirst
+    }
+
     /// The first row of the triangle.
     pub(crate) fn first(&self) -> &[f64] {
         &self.first
@@ -89,7 +94,7 @@ impl Sums {
         self.rest.add_scaled(&other.rest, factor);
         let root = factor.sqrt();
         self.add_row(other.first.iter().map(|v| root * v).collect());
-        if other.decision == Decision::LargestFirst {
+        if other.is_shrunk() {
             self.decision = Decision::LargestFirst;
         }
         self.count(other.rows);
