@@ -6,7 +6,9 @@ ratios of one run. Needs pmfcl as a release build (maturin build --release), pys
 """
 
 import argparse
+import contextlib
 import heapq
+import os
 import resource
 import signal
 import sys
@@ -208,10 +210,9 @@ def job(rng, workers, per_worker, ideal, slow, failures, speculation):
 
 
 @contextmanager
-def spark_session(cores, memory="512m", python_memory=None):
-    """A master, workers of one core each, and a session."""
-    import os
-
+def spark_session(cores, memory="512m", python_memory=None, pinned=False):
+    """A master, workers of one core each, and a session. A pinned worker has one processor, whatever it starts; elsewhere the JVM's
+    own threads and the reading of files use all there are."""
     from conftest import Cluster
     from pyspark.sql import SparkSession
 
@@ -220,8 +221,8 @@ def spark_session(cores, memory="512m", python_memory=None):
     cluster.master = cluster.start("Master", "--port", str(cluster.port), "--webui-port", str(cluster.page))
     session = None
     try:
-        for _ in range(cores):
-            cluster.add_worker("4g")
+        for processor in sorted(os.sched_getaffinity(0))[:cores]:
+            cluster.add_worker("4g", processor if pinned else None)
         cluster.wait(cores)
         builder = (
             SparkSession.builder.master(cluster.url)
@@ -386,13 +387,13 @@ def throughput(arguments):
 
 
 def scaling(arguments):
-    """One worker and two, on the same files, and on rows that Spark makes and hands to Python."""
+    """One worker and two, of one processor each, on the same files, and on rows that Spark makes and hands to Python."""
     from pmfcl import spark
 
     times = {}
     for workers in (1, 2):
         with (
-            spark_session(workers, memory="1g") as session,
+            spark_session(workers, memory="1g", pinned=True) as session,
             written(session, arguments.rows, arguments.columns) as df,
         ):
             made = generated(session, arguments.rows // 4, arguments.columns, 8)
@@ -410,11 +411,46 @@ def scaling(arguments):
 
 
 class Memory(threading.Thread):
-    """The most memory that executors have had, with the Python processes they started, in MB: looked at every half second."""
+    """The most memory that executors have had, with the Python processes they started, in MB: looked at every half second.
 
-    def __init__(self):
+    Every executor is put into a control group of its own, which the system ends a process of rather than let it have more than
+    `limit` bytes."""
+
+    GROUPS = Path("/sys/fs/cgroup/memory")
+
+    def __init__(self, limit):
         super().__init__(daemon=True)
-        self.most, self.ended = 0.0, threading.Event()
+        self.limit, self.most, self.ended = limit, 0.0, threading.Event()
+        self.groups = {}
+
+    @property
+    def is_held(self):
+        """Whether the limit is one that the system holds."""
+        return bool(self.groups)
+
+    def hold(self, executor, processes):
+        """Limits an executor and the processes it has started; those it will start are limited as well."""
+        if executor in self.groups or not os.access(self.GROUPS, os.W_OK):
+            return
+        group = self.GROUPS / f"pmfcl-bench-{executor}"
+        group.mkdir()
+        (group / "memory.limit_in_bytes").write_text(str(self.limit))
+        self.groups[executor] = group
+        for process in processes:
+            with contextlib.suppress(ProcessLookupError):
+                (group / "cgroup.procs").write_text(process)
+
+    def held(self):
+        """The most bytes that the system has counted for an executor, and how often one was at its limit."""
+        read = lambda group, name: int((group / name).read_text())
+        most = max(read(group, "memory.max_usage_in_bytes") for group in self.groups.values())
+        return most, sum(read(group, "memory.failcnt") for group in self.groups.values())
+
+    def release(self):
+        """Removes the control groups, whose processes have ended."""
+        for group in self.groups.values():
+            with contextlib.suppress(OSError):
+                group.rmdir()
 
     def run(self):
         while not self.ended.wait(0.5):
@@ -428,16 +464,16 @@ class Memory(threading.Thread):
                 facts = dict(line.split(":", 1) for line in status.splitlines() if ":" in line)
                 parent[place.name] = facts["PPid"].strip()
                 own[place.name] = int(facts.get("VmRSS", "0 kB").split()[0]) / 1e3
-            executors = dict.fromkeys(
-                (pid for pid, name in names.items() if "CoarseGrainedExecutorBackend" in name), 0.0
-            )
-            for pid, size in own.items():
+            executors = {pid: [] for pid, name in names.items() if "CoarseGrainedExecutorBackend" in name}
+            for pid in own:
                 above = pid
                 while above in parent and above not in executors:
                     above = parent[above]
                 if above in executors:
-                    executors[above] += size
-            self.most = max([self.most, *executors.values()])
+                    executors[above].append(pid)
+            for executor, processes in executors.items():
+                self.hold(executor, processes)
+                self.most = max(self.most, sum(own[pid] for pid in processes))
 
     def __enter__(self):
         self.start()
@@ -458,15 +494,21 @@ def stream(arguments):
         df = generated(session, rows, columns, 64)
         names = [f"x{k}" for k in range(columns)]
         start = time.perf_counter()
-        with Memory() as memory:
+        with Memory(limit=1 << 30) as memory:
             model = spark.learn(df, ContinualRegressor(ridge=0.0), target="y", features=names)
         seconds = time.perf_counter() - start
+        if memory.is_held:
+            most, at_limit = memory.held()
+            held = f"held to 1 GB by the system, which counted {most / 1e6:,.0f} MB with cached files and reclaimed some {at_limit:,} times"
+        else:
+            held = "not held to a limit: no control groups here"
         truth = np.cos(np.arange(columns))
         print(
             f"{rows:,} rows × {columns} columns ({arguments.gigabytes} GB of numbers) in {seconds:.0f} s; executors (512 MB for the "
-            f"JVM's objects, 1 GB of addresses for Python) had at most {memory.most:,.0f} MB each in use; {model.n_samples_:,.0f} samples, "
+            f"JVM's objects, 1 GB of addresses for Python; {held}) had at most {memory.most:,.0f} MB each in use; {model.n_samples_:,.0f} samples, "
             f"coefficients off by {np.max(np.abs(model.coef_ - truth)):.1e}"
         )
+    memory.release()
 
 
 def tasks(arguments):

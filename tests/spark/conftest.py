@@ -39,7 +39,8 @@ class Cluster:
     def url(self):
         return f"spark://127.0.0.1:{self.port}"
 
-    def start(self, role, *arguments):
+    def start(self, role, *arguments, processor=None):
+        """A process of the cluster, with all it starts on one processor where that is said."""
         environment = {
             **os.environ,
             "SPARK_HOME": str(HOME),
@@ -56,11 +57,12 @@ class Cluster:
             stdout=log,
             stderr=log,
             start_new_session=True,
+            preexec_fn=None if processor is None else lambda: os.sched_setaffinity(0, {processor}),
         )
 
-    def add_worker(self, memory=MEMORY):
-        page = str(free_port())
-        self.workers.append(self.start("Worker", "--cores", "1", "--memory", memory, "--webui-port", page, self.url))
+    def add_worker(self, memory=MEMORY, processor=None):
+        options = ("--cores", "1", "--memory", memory, "--webui-port", str(free_port()), self.url)
+        self.workers.append(self.start("Worker", *options, processor=processor))
 
     def alive(self):
         """Workers the master knows."""
