@@ -15,6 +15,7 @@ pub mod data;
 pub mod footprint;
 pub mod images;
 pub mod kernels;
+pub mod many_classes;
 pub mod random_features;
 pub mod reproduce;
 pub mod scaling;

@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 use pmfcl::Accumulator;
 use pmfcl_lab::images::Benchmark;
 use pmfcl_lab::random_features::{Asked, Case};
-use pmfcl_lab::{conditioning, footprint, kernels, random_features, scaling, tables};
+use pmfcl_lab::{conditioning, footprint, kernels, many_classes, random_features, scaling, tables};
 
 use crate::contest::Contest;
 use crate::digits::Digits;
@@ -54,6 +54,12 @@ enum What {
     },
     /// 139 tasks on rff:1000 and one prediction, against a prediction after each task.
     Solving,
+    /// A thousand classes: logistic loss, and linear discriminants against the sums of products they are made of.
+    Classes {
+        /// Classes.
+        #[arg(long, default_value_t = many_classes::Sizes::default().classes, value_name = "N")]
+        classes: usize,
+    },
     /// Learning a wide Parquet and CSV file against reading it; needs Python with pyarrow and Polars.
     Reading {
         #[command(flatten)]
@@ -150,6 +156,9 @@ impl Bench {
                 scaling::front_point(100)?,
             ],
             What::Solving => vec![scaling::wide_tasks(139, 1000)?],
+            What::Classes { classes } => {
+                many_classes::run(many_classes::Sizes { classes: *classes, ..Default::default() })?
+            }
             What::Reading { turns, data } => throughput::run(turns.turns, data.as_deref())?,
             What::Tables { data, sets, methods } => {
                 let all = tables::METHODS.map(str::to_owned);
