@@ -11,6 +11,8 @@ PYTHONS := bench crates examples fuzz python tests
 BUILD := $(CARGO) build --quiet --workspace --all-features
 # A fixed seed: a gate must not be a lottery. `make search` looks with new ones.
 export PROPTEST_RNG_SEED ?= 1
+# Python keeps what it has compiled: tests start hundreds of processes, and each would compile all its modules again.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test bench fmt fmt-check lint phrases package rust-build rust-test docs deny dependencies python-lint tools wheel python-test flower-test spark-test onnx-test browser-test search sweep soak fuzz clean advisories lock engines-test stores-test
 

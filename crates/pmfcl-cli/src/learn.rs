@@ -206,7 +206,7 @@ impl Learn {
         let mut waiting = Waiting::default();
         while !ingest.is_empty() {
             // The last commit holds the solution, and if there is none, the tasks before are safe; those need none.
-            if ingest.len() == 1 || waiting.is_due() {
+            if ingest.len() == 1 || waiting.is_due(&model) {
                 waiting.commit(&mut store, &self.model, &mut model, &mut learned)?;
             }
             let next = fitted(&mut ingest, &model).and_then(|task| match task {
@@ -378,18 +378,23 @@ struct Waiting {
 }
 
 impl Waiting {
-    /// How many times as long as the last commit took a task waits for others, and the longest it does. Where a commit takes longer than
-    /// that, as those of wide models do, a task waits as long as a commit takes: at most half of the time goes to commits.
-    const PATIENCE: (u32, Duration) = (4, Duration::from_millis(200));
+    /// How many times as long as a commit takes a task waits for others, and the longest it does: a fifth of the time goes to commits.
+    const PATIENCE: (u32, Duration) = (4, Duration::from_secs(10));
+    /// Bytes that a disk surely takes in a second, for commits that were not made yet.
+    const DISK: f64 = 2e8;
 
     fn add(&mut self, name: String, told: Vec<String>) {
         self.tasks.push((name, told));
         self.since.get_or_insert_with(Instant::now);
     }
 
-    fn is_due(&self) -> bool {
+    /// Whether the tasks have waited long enough.
+    fn is_due(&self, model: &Model) -> bool {
         let (times, longest) = Self::PATIENCE;
-        let patience = longest.min(times * self.last).max(self.last);
+        let columns = model.learner.design().map_or(0, pmfcl::Design::width) as f64;
+        // Half a square of numbers is written at least.
+        let expected = self.last.max(Duration::from_secs_f64(4.0 * columns * columns / Self::DISK));
+        let patience = longest.min(times * expected).max(self.last);
         self.since.is_some_and(|since| since.elapsed() >= patience)
     }
 

@@ -276,7 +276,9 @@ fn shares(records: &[TaskRecord], prefer: &Preference) -> Vec<f64> {
 
 /// The solution, with the parameters of classes without rows replaced by zeros.
 fn answer(values: &Values) -> Result<Answer, String> {
-    let mut solution = read::solution(values, &read::solution_value(values)?)?;
+    let value = read::solution_value(values)?;
+    let rank = read::size(&value, "rank")?;
+    let mut solution = read::solution(values, &value, rank.into())?;
     let settings: Value = serde_json::from_str(read::text(values, "settings")?)
         .map_err(|e| format!("its settings: {e}"))?;
     let classes = settings["kind"] == "classification";

@@ -4,7 +4,7 @@
 //! "PMFP" | version u16 | flags u16 | tasks u64 | samples f64 | rows u64 | spread f64 | least f64
 //!        | moments u32 | moments × f64
 //!        | version 2: scatters u32, of each its length u32 and the bytes of a summary
-//!        | quadratic, as the bytes of a summary
+//!        | quadratic, as the bytes of a summary: a triangle, or sums of products
 //! ```
 //!
 //! Version 2 is written where classes have scatters of their own, version 1 elsewhere.
@@ -48,7 +48,7 @@ pub(crate) fn to_bytes(pool: &Pool) -> Vec<u8> {
             out.extend_from_slice(&bytes);
         }
     }
-    out.extend_from_slice(&pool.quadratic.to_bytes());
+    out.extend_from_slice(&pool.quadratic.to_kept_bytes());
     out
 }
 
@@ -89,7 +89,7 @@ pub(crate) fn from_bytes(bytes: &[u8]) -> Result<Pool, String> {
     }
     Ok(Pool {
         scatters,
-        quadratic: Summary::from_bytes(quadratic).map_err(|e| e.to_string())?,
+        quadratic: Summary::from_kept_bytes(quadratic).map_err(|e| e.to_string())?,
         least: (flags & LEAST > 0).then_some(least),
         tasks,
         samples,

@@ -9,6 +9,7 @@ use pmfcl::learner::{LearnerState, TaskRecord};
 use pmfcl::problem::{
     CalibrationTable, Exactness, FitOutcome, LeastLoss, Outputs, Pool, TaskHead, TaskSummary,
 };
+use pmfcl::solve::Rank;
 use pmfcl::{Classes, Design, Learner, Map, Outcome, Penalty, Problem, Settings, Solution, Theta};
 use rusqlite::Connection;
 use serde_json::Value;
@@ -64,8 +65,10 @@ impl Contents {
         let records = records(layout, connection).map_err(read)?.map_err(damaged)?;
         let (pool, solution) = match layout {
             Layout::First => layout_1::pool_and_solution(&values, &records),
-            Layout::Second => stored_pool(&values)
-                .and_then(|pool| Ok((pool, stored_solution(&values, mark.generation)?))),
+            Layout::Second => stored_pool(&values).and_then(|pool| {
+                let solution = stored_solution(&values, mark.generation, pool.as_ref())?;
+                Ok((pool, solution))
+            }),
         }
         .map_err(damaged)?;
         let mut contents =
@@ -239,7 +242,11 @@ fn stored_pool(values: &Values) -> Result<Option<Pool>, String> {
 }
 
 /// The solution of this generation; one of another is ignored.
-fn stored_solution(values: &Values, generation: i64) -> Result<Option<Answer>, String> {
+fn stored_solution(
+    values: &Values,
+    generation: i64,
+    pool: Option<&Pool>,
+) -> Result<Option<Answer>, String> {
     if !values.contains_key("solution") {
         return Ok(None);
     }
@@ -249,7 +256,17 @@ fn stored_solution(values: &Values, generation: i64) -> Result<Option<Answer>, S
     }
     let present: Vec<bool> = serde_json::from_value(value["present"].clone())
         .map_err(|e| format!("its solution: which classes have rows: {e}"))?;
-    Ok(Some((solution(values, &value)?, present)))
+    let rank = match pool {
+        Some(pool) if value["rank"].is_null() => Rank::of(&pool.quadratic),
+        _ => size(&value, "rank")?.into(),
+    };
+    Ok(Some((solution(values, &value, rank)?, present)))
+}
+
+/// A size among the names of the solution.
+pub(crate) fn size(value: &Value, name: &str) -> Result<usize, String> {
+    let n = value[name].as_u64().and_then(|n| usize::try_from(n).ok());
+    n.ok_or_else(|| format!("its solution lacks `{name}`"))
 }
 
 /// The JSON object of the key `solution`.
@@ -258,11 +275,8 @@ pub(crate) fn solution_value(values: &Values) -> Result<Value, String> {
 }
 
 /// The solution that both layouts have.
-pub(crate) fn solution(values: &Values, value: &Value) -> Result<Solution, String> {
-    let size = |name: &str| {
-        let n = value[name].as_u64().and_then(|n| usize::try_from(n).ok());
-        n.ok_or_else(|| format!("its solution lacks `{name}`"))
-    };
+pub(crate) fn solution(values: &Values, value: &Value, rank: Rank) -> Result<Solution, String> {
+    let size = |name: &str| size(value, name);
     let boolean =
         |name: &str| value[name].as_bool().ok_or_else(|| format!("its solution lacks `{name}`"));
     let standardize = boolean("standardize")?;
@@ -281,7 +295,7 @@ pub(crate) fn solution(values: &Values, value: &Value) -> Result<Solution, Strin
         .map_err(|e| e.to_string())?;
     Ok(Solution {
         theta,
-        rank: size("rank")?.into(),
+        rank,
         outcome: if boolean("unique")? { Outcome::Unique } else { Outcome::MinimumNorm },
         penalty: penalty.map_err(|e| e.to_string())?,
     })
@@ -495,7 +509,7 @@ pub fn assemble(
     let generation: i64 =
         text(&values, "generation")?.parse().map_err(|_| "its count of commits")?;
     let pool = stored_pool(&values)?;
-    let solution = stored_solution(&values, generation)?;
+    let solution = stored_solution(&values, generation, pool.as_ref())?;
     let first = pool.as_ref().map_or(0, |pool| pool.tasks as usize);
     // Compact memory has summaries of the last tasks only.
     let skipped = records.len().saturating_sub(summaries.len());

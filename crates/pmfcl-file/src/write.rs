@@ -348,7 +348,11 @@ fn write_values(
         text(json!({
             "width": solution.theta.width(),
             "targets": solution.theta.targets(),
-            "rank": solution.rank(),
+            // Found from the sums of the pool when it is asked for: it takes a decomposition.
+            "rank": match learner.kept_pool() {
+                Some(pool) if solution.rank.waits_for(&pool.quadratic) => Value::Null,
+                _ => json!(solution.rank()),
+            },
             "unique": solution.outcome == Outcome::Unique,
             "ridge": match solution.penalty.own_ridges() {
                 Some(own) => json!(own),

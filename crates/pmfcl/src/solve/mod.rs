@@ -144,12 +144,18 @@ enum RankOf {
 }
 
 impl Rank {
-    pub(crate) fn of(pooled: &Summary) -> Self {
+    /// The rank of a pooled summary.
+    pub fn of(pooled: &Summary) -> Self {
         Self(if pooled.is_summed() {
             RankOf::Sums(pooled.clone())
         } else {
             RankOf::Known(pooled.rank())
         })
+    }
+
+    /// Whether it is to be found from these sums when it is asked for.
+    pub fn waits_for(&self, pooled: &Summary) -> bool {
+        matches!(&self.0, RankOf::Sums(own) if own.has_same_sums(pooled))
     }
 
     fn value(&self) -> usize {

@@ -68,6 +68,17 @@ impl Sums {
         Self { first, rest, rows, decision: Decision::ByColumn, echelon: OnceLock::new() }
     }
 
+    /// Sums as they were kept: the first row, what the rows have in addition to it, and how many rows there were.
+    pub(super) fn kept(first: Vec<f64>, rest: Gram, rows: Option<u64>, shrunk: bool) -> Self {
+        let decision = Decision::ByColumn;
+        Self { first, rest, rows, decision, echelon: OnceLock::new() }.shrunk(shrunk)
+    }
+
+    /// Rows, where they were counted.
+    pub(super) fn rows(&self) -> Option<u64> {
+        self.rows
+    }
+
     /// The same for a model with a ridge far above rounding: no decision is taken on which column depends on which.
     pub(super) fn shrunk(mut self, shrunk: bool) -> Self {
         self.decision = if shrunk { Decision::LargestFirst } else { Decision::ByColumn };
@@ -253,6 +264,14 @@ impl Summary {
             Some(sums) => Some(&sums.first[..self.m]).filter(|first| first[0] > 0.0),
             None if self.pivots().next() == Some(0) => Some(self.row(0).1),
             None => None,
+        }
+    }
+
+    /// Whether both are the same sums, of which nobody has asked for the triangle.
+    pub(crate) fn has_same_sums(&self, other: &Summary) -> bool {
+        match (&self.form, &other.form) {
+            (Form::Sums(a), Form::Sums(b)) => Arc::ptr_eq(a, b) && a.echelon.get().is_none(),
+            _ => false,
         }
     }
 
@@ -517,6 +536,79 @@ mod tests {
         let back = Summary::from_bytes(&sums.to_bytes()).unwrap();
         assert_eq!(back, sums);
         assert!(!back.is_summed());
+    }
+
+    #[test]
+    fn sums_are_kept_bit_for_bit() {
+        for (n, mean) in [(50, 0.0), (50, 1e6), (4, 3.0), (1, 2.0)] {
+            let (factors, sums) = both(n, mean, 1);
+            let bytes = sums.to_kept_bytes();
+            let back = Summary::from_kept_bytes(&bytes).unwrap();
+            let (a, b) = (sums.sums().unwrap(), back.sums().unwrap());
+            assert_eq!((&a.first, &a.rest, a.rows), (&b.first, &b.rest, b.rows));
+            assert_eq!((back.n, &back.target_sum), (sums.n, &sums.target_sum));
+            assert_eq!(back.to_kept_bytes(), bytes);
+            assert_eq!(back, sums);
+            let of_auto = Sums { decision: Decision::LargestFirst, ..a.clone() };
+            let of_auto = Summary::of_sums(sums.n, sums.target_sum.clone(), of_auto).unwrap();
+            let back = Summary::from_kept_bytes(&of_auto.to_kept_bytes()).unwrap();
+            assert!(back.sums().unwrap().is_shrunk());
+            // A triangle is kept as one, and only a file may hold sums.
+            assert_eq!(factors.to_kept_bytes(), factors.to_bytes());
+            assert_eq!(Summary::from_kept_bytes(&factors.to_bytes()).unwrap(), factors);
+            assert!(matches!(Summary::from_bytes(&bytes), Err(Error::Bytes { .. })));
+        }
+    }
+
+    #[test]
+    fn kept_sums_that_were_changed_are_refused() {
+        let (_, sums) = both(50, 3.0, 1);
+        let bytes = sums.to_kept_bytes();
+        let refused = |bytes: &[u8]| {
+            matches!(
+                Summary::from_kept_bytes(bytes),
+                Err(Error::Bytes { .. } | Error::Overflow { .. })
+            )
+        };
+        for cut in 0..bytes.len() {
+            assert!(refused(&bytes[..cut]), "{cut} bytes were accepted");
+        }
+        for at in 0..8 * bytes.len() {
+            let mut changed = bytes.clone();
+            changed[at / 8] ^= 1 << (at % 8);
+            assert!(refused(&changed), "bit {at} was changed");
+        }
+        // With a checksum that is right: what is not finite, negative squares, products that no rows have, impossible sizes.
+        let numbers = 36;
+        let (m, p) = (sums.m, sums.p);
+        let products = numbers + 8 * (m + p);
+        let number = |v: f64| v.to_le_bytes().to_vec();
+        for (at, new) in [
+            (20, number(f64::NAN)),
+            (20, number(-1.0)),
+            (numbers, number(-1.0)),
+            (numbers + 8, number(f64::INFINITY)),
+            (products, number(1.0)),
+            (products + 8, number(1e-3)),
+            (products + 8 * m, number(-1e-3)),
+            (products + 8 * m, number(1e305)),
+            (products + 8 * (m + 1), number(1e6)),
+            (bytes.len() - 4 - 8 * (2 * p + 1), number(1e9)),
+            (bytes.len() - 4 - 8 * 2 * p, number(-1.0)),
+            (6, vec![4, 0]),
+            (8, vec![0, 0, 0, 0]),
+            (8, vec![255, 255, 255, 255]),
+            (12, vec![0, 0, 0, 0]),
+            (12, vec![255, 255, 255, 255]),
+            (16, vec![1, 0, 0, 0]),
+        ] {
+            let mut changed = bytes.clone();
+            changed[at..at + new.len()].copy_from_slice(&new);
+            let body = changed.len() - 4;
+            let check = crate::summary::crc32(&changed[..body]);
+            changed[body..].copy_from_slice(&check.to_le_bytes());
+            assert!(refused(&changed), "{new:?} at {at} was accepted");
+        }
     }
 
     #[test]
