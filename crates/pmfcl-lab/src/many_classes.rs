@@ -97,7 +97,7 @@ pub fn run(sizes: Sizes) -> Result<Vec<Table>, Error> {
     let s = sample(n, m, sizes.classes)?;
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let targets = vec![0.0; n];
-    let (sums, _) = timed(|| {
+    let (sums, ()) = timed(|| {
         let design = Design::linear(m, true)?;
         let mut summarizer = Summarizer::new(design, 1, Accumulator::Gram)?.threads(threads);
         summarizer.add(Rows::new(&s.x, m)?, Rows::new(&targets, 1)?, None)
