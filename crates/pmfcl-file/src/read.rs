@@ -372,6 +372,7 @@ impl TaskRow {
             weight: record.weight,
             least: head.least.value(),
             exactness: match head.exactness {
+                Exactness::Exact if matches!(head.least, LeastLoss::Certified(_)) => "exact above",
                 Exactness::Exact => "exact",
                 Exactness::Bound { guaranteed: true } => "bound",
                 Exactness::Bound { guaranteed: false } => "estimate",
@@ -395,7 +396,7 @@ impl TaskRow {
         let wrong = |what: &str| format!("the {what} of task `{name}` is invalid");
         let size = |value: i64, what| usize::try_from(value).map_err(|_| wrong(what));
         let exactness = match &*self.exactness {
-            "exact" => Exactness::Exact,
+            "exact" | "exact above" => Exactness::Exact,
             "bound" => Exactness::Bound { guaranteed: true },
             "estimate" => Exactness::Bound { guaranteed: false },
             _ => return Err(wrong("exactness")),
@@ -409,10 +410,10 @@ impl TaskRow {
             }
             _ => return Err(wrong("outcome")),
         };
-        let least = match (self.least, exactness) {
+        let least = match (self.least, &*self.exactness) {
             (None, _) => LeastLoss::Unknown,
-            (Some(least), Exactness::Exact) => LeastLoss::Exact(least),
-            (Some(least), Exactness::Bound { .. }) => LeastLoss::Certified(least),
+            (Some(least), "exact") => LeastLoss::Exact(least),
+            (Some(least), _) => LeastLoss::Certified(least),
         };
         let counts = self.counts.as_deref().map(serde_json::from_str).transpose();
         let rows = self.rows.map(u64::try_from).transpose().map_err(|_| wrong("number of rows"))?;

@@ -256,6 +256,73 @@ fn commits_before_the_last_hold_no_solution_and_predict_all_the_same() {
     }
 }
 
+/// The JSON of the solution in a file, as it is written there.
+fn stored_solution(path: &Path) -> String {
+    let connection = rusqlite::Connection::open(path).unwrap();
+    let sql = "SELECT value FROM model WHERE key = 'solution'";
+    let bytes: Vec<u8> = connection.query_row(sql, [], |row| row.get(0)).unwrap();
+    String::from_utf8(bytes).unwrap()
+}
+
+/// Wide pools are kept as sums, and nobody makes their triangle for the file.
+#[test]
+fn sums_of_wide_designs_come_back_and_go_on() {
+    let wide = |memory, accumulator| Settings {
+        basis: "relu:600".parse().unwrap(),
+        ridge: Ridge::Fixed(0.01),
+        accumulator,
+        memory,
+        ..Settings::default()
+    };
+    for memory in [MemoryKind::Compact, MemoryKind::Ledger] {
+        for accumulator in [Accumulator::Gram, Accumulator::Mixed, Accumulator::Qr] {
+            let what = format!("{memory:?} {accumulator:?}");
+            let place = place();
+            let mut model = regression(wide(memory, accumulator));
+            // One task of many rows, others of few.
+            let many = |m: &mut Model| {
+                let (x, y) = table(1500, 7);
+                let rows = TaskRows::new(Rows::new(&x, D).unwrap(), Rows::new(&y, 1).unwrap());
+                m.learner.learn("many", rows, 1.0).unwrap();
+            };
+            learn(&mut model, "one", 1);
+            let mut file = ModelFile::create(&place.path, &model).unwrap();
+            for step in 0..3 {
+                for m in [file.model_mut(), &mut model] {
+                    if step == 1 {
+                        many(m);
+                    } else {
+                        learn(m, &format!("few {step}"), 2 + step);
+                    }
+                    m.learner.solution().unwrap();
+                }
+                file.commit().unwrap();
+                drop(file);
+                // A ledger has triangles of its tasks, which are added up as sums only where that loses no digits.
+                if memory == MemoryKind::Compact || accumulator == Accumulator::Qr {
+                    let waits = stored_solution(&place.path).contains("\"rank\":null");
+                    let summed = accumulator != Accumulator::Qr;
+                    assert_eq!(waits, summed, "{what}: a rank is made when it is asked for");
+                }
+                verify(&place.path).unwrap();
+                file = ModelFile::open(&place.path, Access::Write).unwrap();
+                assert_eq!(
+                    predictions(&file.model().learner),
+                    predictions(&model.learner),
+                    "{what}"
+                );
+            }
+            let rank = |m: &Model| m.learner.solution().unwrap().rank();
+            assert_eq!(rank(file.model()), rank(&model), "{what}");
+            let mut read = ModelFile::open(&place.path, Access::Read).unwrap();
+            read.load().unwrap();
+            // Asked for here as well: what a summary has found out is part of what is compared.
+            assert_eq!(rank(read.model()), rank(&model), "{what}");
+            assert_eq!(content(read.model()), content(&model), "{what}");
+        }
+    }
+}
+
 /// The rows a task was measured with are gone once it is closed; what was measured is in the file.
 #[test]
 fn what_was_measured_is_in_the_file_and_no_rows_are() {
