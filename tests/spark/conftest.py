@@ -51,13 +51,13 @@ class Cluster:
         }
         log = (self.directory / f"{role.lower()}-{len(self.workers)}.log").open("w")
         kind = f"org.apache.spark.deploy.{role.lower()}.{role}"
+        held = [] if processor is None else ["taskset", "--cpu-list", str(processor)]
         return subprocess.Popen(
-            [str(HOME / "bin" / "spark-class"), kind, "--host", "127.0.0.1", *arguments],
+            [*held, str(HOME / "bin" / "spark-class"), kind, "--host", "127.0.0.1", *arguments],
             env=environment,
             stdout=log,
             stderr=log,
             start_new_session=True,
-            preexec_fn=None if processor is None else lambda: os.sched_setaffinity(0, {processor}),
         )
 
     def add_worker(self, memory=MEMORY, processor=None):
