@@ -16,7 +16,7 @@ use pulp::{Simd, WithSimd};
 
 use super::instructions::dispatch;
 use super::parallel::share;
-use super::zeros::zeros;
+use super::zeros;
 use super::{Gram, Triangle};
 
 /// Steps of power iteration: the estimate is within a factor of about two after three.

@@ -18,10 +18,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 
 use pulp::{Simd, WithSimd};
 
+use super::cells::Cells;
 use super::instructions::dispatch;
 use super::strip::{DEEP, STRIPS, Strip, WIDE, groups};
 use super::tile::{self, SIX};
-use super::zeros::zeros;
 use super::{Source, parallel};
 
 /// Numbers in a block.
@@ -47,7 +47,7 @@ pub(crate) struct Gram {
     m: usize,
     p: usize,
     /// Blocks `(i, j)`, `i ≤ j`, column of blocks after column of blocks.
-    xx: Vec<f64>,
+    xx: Cells,
     /// Blocks `(k, j)`: targets `8k..` against features `8j..`.
     yx: Vec<f64>,
     yy: Vec<f64>,
@@ -60,7 +60,7 @@ impl Gram {
         Self {
             m,
             p,
-            xx: zeros(x * (x + 1) / 2 * BLOCK),
+            xx: Cells::zeros(x * (x + 1) / 2 * BLOCK),
             yx: vec![0.0; y * x * BLOCK],
             yy: vec![0.0; y * WIDE],
         }
@@ -170,9 +170,9 @@ impl Gram {
     /// Adds the sums over other rows.
     pub(crate) fn merge(&mut self, other: &Self) {
         debug_assert_eq!((self.m, self.p), (other.m, other.p));
-        for (mine, theirs) in
-            [(&mut self.xx, &other.xx), (&mut self.yx, &other.yx), (&mut self.yy, &other.yy)]
-        {
+        let pairs =
+            [(&mut *self.xx, &*other.xx), (&mut *self.yx, &*other.yx), (&mut *self.yy, &*other.yy)];
+        for (mine, theirs) in pairs {
             for (a, b) in mine.iter_mut().zip(theirs) {
                 *a += b;
             }
@@ -495,11 +495,7 @@ impl Gram {
 
     /// The same sums with the other sign.
     pub(crate) fn negated(&self) -> Self {
-        let mut xx = zeros(self.xx.len());
-        let pairs = xx.chunks_mut(PIECE).zip(self.xx.chunks(PIECE)).collect();
-        parallel::each(pairs, |(to, from): (&mut [f64], &[f64])| {
-            to.iter_mut().zip(from).for_each(|(a, b)| *a = -b);
-        });
+        let xx = Cells::map(&self.xx, |v| -v);
         let negative = |sums: &[f64]| sums.iter().map(|v| -v).collect();
         Self { m: self.m, p: self.p, xx, yx: negative(&self.yx), yy: negative(&self.yy) }
     }

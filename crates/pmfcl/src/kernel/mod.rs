@@ -21,6 +21,7 @@
     reason = "a kernel must be inlined to see the processor's registers"
 )]
 
+mod cells;
 mod cholesky;
 mod factor;
 mod fingerprint;
@@ -37,8 +38,8 @@ mod strip;
 mod tests;
 mod tile;
 mod tridiagonal;
-mod zeros;
 
+pub(crate) use cells::zeros;
 pub(crate) use cholesky::{Steps, blocked, decompose, decompose_in_place};
 pub(crate) use factor::{Stairs, factor, stack};
 pub(crate) use fingerprint::{CellKeys, cell_sums, row_sums};
@@ -50,7 +51,6 @@ pub(crate) use parallel::{each, with_threads};
 pub(crate) use pivoted::Rooted;
 pub(crate) use root::Root;
 pub(crate) use tridiagonal::{Tridiagonal, tridiagonal};
-pub(crate) use zeros::zeros;
 
 /// Rows that can be produced on demand: `m` feature columns followed by `p` target columns,
 /// row-major. All numbers are finite.

@@ -66,11 +66,12 @@ impl Aligned {
         Self { store, at, len }
     }
 
-    /// Some numbers, in memory that a [`Strip`] of this thread has used before where there is some.
+    /// Some numbers, in memory that a [`Strip`] of this thread has used before where there is some: the least that is enough.
     fn recycled(len: usize) -> Self {
-        let fits = |store: &Vec<f64>| store.len() >= len + 7;
         let store = KEPT.with_borrow_mut(|kept| {
-            kept.iter().position(fits).map(|found| kept.swap_remove(found))
+            let enough = kept.iter().enumerate().filter(|(_, store)| store.len() >= len + 7);
+            let found = enough.min_by_key(|(_, store)| store.len()).map(|(at, _)| at);
+            found.map(|at| kept.swap_remove(at))
         });
         let Some(store) = store else { return Self::zeros(len) };
         let at = store.as_ptr().align_offset(64).min(7);
@@ -91,9 +92,10 @@ thread_local! {
     static KEPT: RefCell<Vec<Vec<f64>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Strips whose memory a thread keeps, and the most cells of one of them: 4 MB in all.
-const KEPT_STRIPS: usize = STRIPS;
-const KEPT_CELLS: usize = 1 << 18;
+/// Pieces of memory that a thread keeps, one with the rows of a strip as they come and one with them packed, and the most cells of one
+/// of them: 8 MB.
+const KEPT_PIECES: usize = 2 * STRIPS;
+const KEPT_CELLS: usize = 1 << 20;
 
 /// A strip of rows of `[X | Y]`, packed in panels.
 pub(super) struct Strip {
@@ -104,7 +106,7 @@ pub(super) struct Strip {
     skipped: usize,
     /// Rows filled at once, and room for them once a source fills.
     chunk: usize,
-    filled: Vec<f64>,
+    filled: Aligned,
     packed: Aligned,
 }
 
@@ -122,7 +124,8 @@ impl Strip {
                 packed.cells_mut()[(last - 1) * depth * WIDE..last * depth * WIDE].fill(0.0);
             }
         }
-        Self { m, p, depth, rows: 0, skipped: 0, chunk, filled: Vec::new(), packed }
+        let filled = Aligned { store: Vec::new(), at: 0, len: 0 };
+        Self { m, p, depth, rows: 0, skipped: 0, chunk, filled, packed }
     }
 
     /// Takes some rows in the place of those it has; none leaves it empty.
@@ -137,8 +140,10 @@ impl Strip {
             if let Some(plain) = plain {
                 self.pack_plain(plain, from + done, done, take);
             } else {
-                self.filled.resize(self.chunk * width, 0.0);
-                source.fill(from + done, &mut self.filled[..take * width]);
+                if self.filled.len == 0 {
+                    self.filled = Aligned::recycled(self.chunk * width);
+                }
+                source.fill(from + done, &mut self.filled.cells_mut()[..take * width]);
                 self.pack(done, take);
             }
             done += take;
@@ -157,7 +162,7 @@ impl Strip {
         let features = (0..m.div_ceil(WIDE)).map(|q| WIDE * q..m.min(WIDE * q + WIDE));
         let targets = (0..p.div_ceil(WIDE)).map(|q| m + WIDE * q..m + p.min(WIDE * q + WIDE));
         let panels = self.packed.cells_mut().chunks_exact_mut(self.depth * WIDE);
-        let filled = &self.filled[..take * width];
+        let filled = &self.filled.cells()[..take * width];
         let pack = |(columns, panel): (Range<usize>, &mut [f64])| {
             let cells = panel[WIDE * done..WIDE * (done + take)].chunks_exact_mut(WIDE);
             let rows = filled.chunks_exact(width);
@@ -234,14 +239,16 @@ impl Strip {
 
 impl Drop for Strip {
     fn drop(&mut self) {
-        let store = std::mem::take(&mut self.packed.store);
-        if store.len() <= KEPT_CELLS {
-            // A thread that ends has nothing to keep it in.
-            let _ = KEPT.try_with(|kept| {
-                let mut kept = kept.borrow_mut();
-                kept.truncate(KEPT_STRIPS - 1);
-                kept.insert(0, store);
-            });
+        for piece in [&mut self.packed, &mut self.filled] {
+            let store = std::mem::take(&mut piece.store);
+            if (1..=KEPT_CELLS).contains(&store.len()) {
+                // A thread that ends has nothing to keep it in.
+                let _ = KEPT.try_with(|kept| {
+                    let mut kept = kept.borrow_mut();
+                    kept.truncate(KEPT_PIECES - 1);
+                    kept.insert(0, store);
+                });
+            }
         }
     }
 }
