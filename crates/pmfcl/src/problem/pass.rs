@@ -98,8 +98,8 @@ impl Partial {
                 right: format!("{} summaries and {} sums", next.tasks.len(), next.sums.len()),
             });
         }
-        let pairs = self.tasks.iter().zip(&next.tasks);
-        let tasks = pairs.map(|(a, b)| a.merge(b)).collect::<Result<_>>()?;
+        let pairs = self.tasks.into_iter().zip(&next.tasks);
+        let tasks = pairs.map(|(a, b)| a.merged(b)).collect::<Result<_>>()?;
         let mut sums = self.sums;
         sums.iter_mut().zip(&next.sums).for_each(|(a, b)| *a += b);
         let range = match (self.range, next.range) {

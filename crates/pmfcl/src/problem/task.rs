@@ -304,6 +304,14 @@ impl TaskSummary {
     /// # Errors
     /// When the two have different columns or targets, or sums of squares overflow.
     pub fn merge(&self, other: &Self) -> Result<Self> {
+        self.clone().merged(other)
+    }
+
+    /// As [`TaskSummary::merge`]; sums of products that nobody else has are changed where they are.
+    ///
+    /// # Errors
+    /// As [`TaskSummary::merge`].
+    pub(crate) fn merged(self, other: &Self) -> Result<Self> {
         let base = self.quadratic.width() - self.new_inputs.len();
         if base != other.quadratic.width() - other.new_inputs.len() {
             return Err(Error::Mismatch {
@@ -314,8 +322,14 @@ impl TaskSummary {
         }
         let new_inputs = united(&self.new_inputs, &other.new_inputs);
         let classes = united(&self.classes, &other.classes);
-        let (a, b) = (self.placed(&new_inputs, &classes)?, other.placed(&new_inputs, &classes)?);
-        let quadratic = a.quadratic.merge(&b.quadratic)?;
+        let b = other.placed(&new_inputs, &classes)?;
+        let is_exact = matches!(self.head.least, LeastLoss::Exact(_));
+        let mut a = match self.placed(&new_inputs, &classes)? {
+            Cow::Owned(placed) => placed,
+            Cow::Borrowed(_) => self,
+        };
+        let none = Summary::empty(1, 1);
+        let quadratic = std::mem::replace(&mut a.quadratic, none).merged(&b.quadratic)?;
         let moments = match (&a.moments, &b.moments) {
             (Some(x), Some(y)) => Some(x.plus(y, 1.0)),
             (x, y) => x.as_ref().or(y.as_ref()).cloned(),
@@ -323,10 +337,7 @@ impl TaskSummary {
         let (samples, rows) =
             (a.head.samples + b.head.samples, a.head.rows.zip(b.head.rows).map(|(x, y)| x + y));
         let counts = a.head.counts.iter().zip(&b.head.counts).map(|(x, y)| x + y).collect();
-        let least = match self.head.least {
-            LeastLoss::Exact(_) => LeastLoss::of(&quadratic),
-            other => other,
-        };
+        let least = if is_exact { LeastLoss::of(&quadratic) } else { a.head.least };
         let content = a
             .head
             .content

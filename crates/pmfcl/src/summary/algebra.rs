@@ -57,6 +57,19 @@ impl Summary {
         Self::from_triangle(triangle, self.n + other.n, target_sum).kept()
     }
 
+    /// As [`Summary::merge`]; sums of products that nobody else has are changed where they are.
+    ///
+    /// # Errors
+    /// As [`Summary::merge`].
+    pub(crate) fn merged(self, other: &Summary) -> Result<Summary> {
+        self.check_shape(other)?;
+        if !self.is_summed() {
+            return self.merge(other);
+        }
+        let shape = (self.m, self.p);
+        Self::added_up(Some(self), shape, std::iter::once((other, 1.0)))
+    }
+
     /// The summary with every sample weight multiplied by `w`.
     ///
     /// # Errors
