@@ -123,9 +123,11 @@ impl Method for Squared {
         first: Partial,
         _: &mut dyn Passes,
     ) -> Result<Draft> {
-        let mut task = first.into_task()?;
+        let mut task = as_kept(context, first.into_task()?);
         // Sums are merged before their least loss is looked for: that takes a decomposition.
-        if task.quadratic.is_summed() && task.quadratic.has_residual() {
+        if !task.quadratic.is_summed() {
+            task.head.least = LeastLoss::Exact(task.quadratic.min_loss());
+        } else if task.quadratic.has_residual() {
             let least = with_threads(context.settings.threads, || task.quadratic.min_loss());
             task.head.least = LeastLoss::Exact(least);
         }
@@ -304,6 +306,18 @@ fn kept_sums(context: &TaskContext<'_>) -> Option<Held> {
         (_, Ridge::Auto | Ridge::LeaveOneTaskOut) => (0.0, true),
     };
     Some(Held { ridge, standardize })
+}
+
+/// A task as memory keeps it: the sums of its parts, where they have been added up, become a triangle unless memory adds up sums.
+pub(super) fn as_kept(context: &TaskContext<'_>, task: TaskSummary) -> TaskSummary {
+    if kept_sums(context).is_some() && context.design.width() > WIDE_DESIGN {
+        return task;
+    }
+    with_threads(context.settings.threads, || {
+        let quadratic = task.quadratic.into_triangle();
+        let scatters = task.scatters.into_iter().map(Summary::into_triangle).collect();
+        TaskSummary { quadratic, scatters, ..task }
+    })
 }
 
 impl Indicators {

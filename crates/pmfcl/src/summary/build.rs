@@ -323,7 +323,8 @@ impl Summarizer {
     }
 
     /// Says that a ridge far above rounding will shrink the model, so that sums of products of columns that nearly depend on each
-    /// other keep enough digits: they are not replaced by factors, and no column is left out for them.
+    /// other keep enough digits: they are not replaced by factors, no column is left out for them, and the summary has sums, which those
+    /// of other rows of the task are added to before a triangle is made.
     #[must_use]
     pub(crate) fn shrunk(mut self, shrunk: bool) -> Self {
         self.shrunk = shrunk;
@@ -404,8 +405,7 @@ impl Summarizer {
                 let (n, rows) = (self.n, Some(self.rows));
                 if self.kept.is_some() || self.shrunk {
                     let sums = Sums::new(sums, &shift, rows).shrunk(self.shrunk);
-                    let summary = Summary::of_sums(n, target_sum, sums)?;
-                    return Ok(if self.kept.is_some() { summary } else { summary.into_triangle() });
+                    return Summary::of_sums(n, target_sum, sums);
                 }
                 let sums = echelon::Sums { gram: &sums, n, rows, target_sum, shift: &shift };
                 echelon::from_gram(sums)

@@ -239,7 +239,7 @@ impl Summary {
     }
 
     /// The same with the triangle in the place of the sums.
-    pub(super) fn into_triangle(mut self) -> Self {
+    pub(crate) fn into_triangle(mut self) -> Self {
         self.echelon_mut();
         self
     }
@@ -536,6 +536,26 @@ mod tests {
         let back = Summary::from_bytes(&sums.to_bytes()).unwrap();
         assert_eq!(back, sums);
         assert!(!back.is_summed());
+    }
+
+    #[test]
+    fn sums_are_added_where_they_are_and_shared_ones_are_left_alone() {
+        for seed in [2, 3] {
+            let (factors, sums) = both(50, 3.0, 1);
+            let (triangle, more) = both(30, 3.0, seed);
+            for other in [&more, &triangle] {
+                let shared = sums.clone();
+                let expected = sums.merge(other).unwrap();
+                assert_eq!(shared.merged(other).unwrap(), expected);
+                assert_eq!(sums, both(50, 3.0, 1).1, "somebody else has them");
+                let own = both(50, 3.0, 1).1;
+                assert_eq!(own.merged(other).unwrap(), expected);
+                assert_near(&expected, &factors.merge(&triangle).unwrap(), 1e-12);
+                assert_eq!(factors.clone().merged(other).unwrap(), factors.merge(other).unwrap());
+            }
+        }
+        let narrow = Summary::empty(3, 2);
+        assert!(both(50, 3.0, 1).1.merged(&narrow).is_err());
     }
 
     #[test]

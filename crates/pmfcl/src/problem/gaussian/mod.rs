@@ -25,7 +25,7 @@ use super::response::{
     ClassRule, Densities, NearestClass, Novelty, Response, RowDistance, RowTemperature,
 };
 use super::sample::RowSample;
-use super::squared::{Indicators, expected};
+use super::squared::{Indicators, as_kept, expected};
 use super::task::{Exactness, LeastLoss, TaskSummary};
 use super::{
     AssessInput, Assessment, CalibrationTable, ClassList, Description, Draft, Method, Outputs,
@@ -430,13 +430,13 @@ impl Method for Gaussian {
 
     fn fit(
         &self,
-        _: &TaskContext<'_>,
+        context: &TaskContext<'_>,
         _: &Past,
         mut first: Partial,
         _: &mut dyn Passes,
     ) -> Result<Draft> {
         let sample = first.sample.take();
-        let mut whole = first.into_task()?;
+        let mut whole = as_kept(context, first.into_task()?);
         // The least loss depends on the covariance of the model; what is kept is that of least squares on the indicators.
         if !whole.quadratic.is_summed() {
             whole.head.least = LeastLoss::Exact(whole.quadratic.min_loss());
