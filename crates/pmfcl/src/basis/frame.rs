@@ -100,7 +100,8 @@ impl Frame {
         Ok(Self { shift, spread, knots })
     }
 
-    /// How many inputs have ranks and are no copy of another in another unit; one with its sign turned counts.
+    /// How many inputs have ranks and are no copy of another in another unit, or nearly one: what two inputs have in common to a
+    /// thousandth of a deviation products of features tell apart by too few digits. One with its sign turned counts.
     pub(super) fn different_inputs(&self) -> usize {
         let units = |j: usize| {
             let unit = |x: &f64| (x - self.shift[j]) / self.spread[j];
@@ -110,7 +111,7 @@ impl Frame {
         };
         let mut seen: Vec<Vec<f64>> = Vec::new();
         for own in (0..self.knots.len() / (2 * KNOTS)).filter_map(units) {
-            let near = |(a, b): (&f64, &f64)| (a - b).abs() < 1e-6;
+            let near = |(a, b): (&f64, &f64)| (a - b).abs() < 1e-3;
             let same = |other: &Vec<f64>| other.iter().zip(&own).all(near);
             if !seen.iter().any(same) {
                 seen.push(own);
@@ -336,6 +337,12 @@ mod tests {
             |i: i32| [wave(i), 3.0 + 2.0 * wave(i), f64::from(i), f64::from(i % 2), 1e3 * wave(i)];
         let rows: Vec<f64> = (0..101).flat_map(row).collect();
         assert_eq!(Frame::learn(&rows, 5, true).unwrap().different_inputs(), 2);
+        for (near, different) in [(1e-4, 1), (0.1, 2)] {
+            let rows: Vec<f64> =
+                (0..101).flat_map(|i| [wave(i), wave(i) + near * wave(7 * i)]).collect();
+            let found = Frame::learn(&rows, 2, true).unwrap().different_inputs();
+            assert_eq!(found, different, "{near}");
+        }
     }
 
     #[test]

@@ -278,18 +278,21 @@ pub fn by_gcv(pooled: &Summary, intercept: bool, standardize: bool, samples: f64
 }
 
 /// The ridge on standardized features that generalised cross-validation chooses for class indicators, all in one unit, degrees of
-/// freedom counted 1.4 times.
+/// freedom counted 1.4 times. As for values it has a lower bound where features are bounded.
 ///
 /// Cost: one SVD, `O(m³)`.
 ///
 /// # Errors
 /// When the SVD does not converge.
-pub(crate) fn of_indicators(pooled: &Summary, samples: f64) -> Result<f64> {
+pub(crate) fn of_indicators(pooled: &Summary, samples: f64, bounded: bool) -> Result<f64> {
     let d = weights(pooled, true, true);
-    if let Some(path) = Path::new(pooled, true, &d, samples, Unit::Shared, 0.0) {
+    let least = if bounded { least_share(samples) } else { 0.0 };
+    if let Some(path) = Path::new(pooled, true, &d, samples, Unit::Shared, least) {
         return Ok(path.best);
     }
     let mut spectrum = Spectrum::new(pooled, true, true, samples)?;
+    let trace: f64 = spectrum.values.iter().sum();
+    spectrum.scale = spectrum.scale.max(beginning_at(least * trace));
     spectrum.join_targets(pooled);
     spectrum.caution = CLASS_CAUTION;
     Ok(spectrum.best())

@@ -959,7 +959,7 @@ mod tests {
             let samples: f64 = data.w.iter().sum();
             let divisor = samples - 3.0;
             let model =
-                Discriminants::new(&pooled(&data), samples, Shrinkage::Diagonal(s)).unwrap();
+                Discriminants::new(&pooled(&data), samples, Shrinkage::Diagonal(s), false).unwrap();
             let known = [0, 1, 2];
             let apart = model.mean_distances(&known);
             let mut single = 0;
@@ -1004,7 +1004,7 @@ mod tests {
             let data = data(seed, weighted, false);
             let samples: f64 = data.w.iter().sum();
             let pooled = pooled(&data);
-            let tied = Discriminants::new(&pooled, samples, Shrinkage::Diagonal(s)).unwrap();
+            let tied = Discriminants::new(&pooled, samples, Shrinkage::Diagonal(s), false).unwrap();
             let design = || Design::new(Basis::default().fix(&[], 4).unwrap(), true);
             let scatters: Vec<Summary> = (0..3)
                 .map(|k| {

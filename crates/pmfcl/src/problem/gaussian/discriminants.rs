@@ -80,13 +80,19 @@ enum Root {
 }
 
 impl Discriminants {
-    /// Fits the model to a pooled one-hot summary (intercept in column 0) that stands for `samples` rows.
+    /// Fits the model to a pooled one-hot summary (intercept in column 0) that stands for `samples` rows; the automatic shrinkage of
+    /// features that are `bounded` has the lower bound of their ridge.
     ///
     /// Cost: `O(m³)`.
     ///
     /// # Errors
     /// When the summary is empty, or a decomposition does not converge.
-    pub fn new(pooled: &Summary, samples: f64, shrinkage: Shrinkage) -> Result<Self> {
+    pub fn new(
+        pooled: &Summary,
+        samples: f64,
+        shrinkage: Shrinkage,
+        bounded: bool,
+    ) -> Result<Self> {
         let shrunk = match shrinkage {
             Shrinkage::Auto => true,
             Shrinkage::Diagonal(s) | Shrinkage::Identity(s) | Shrinkage::Ridge(s) => s > 0.0,
@@ -133,7 +139,7 @@ impl Discriminants {
             _ if !known => (0.0, 1.0),
             Shrinkage::Auto => {
                 let s = if scatter.present() > 1 {
-                    let lambda = ridge::of_indicators(pooled, samples)?;
+                    let lambda = ridge::of_indicators(pooled, samples, bounded)?;
                     (lambda / (1.0 + lambda)).clamp(LEAST_SHRINKAGE, 1.0)
                 } else {
                     scaled.noise_share(q, freedom)

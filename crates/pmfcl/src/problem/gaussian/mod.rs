@@ -237,8 +237,8 @@ impl Gaussian {
     }
 
     /// The model of a pool.
-    fn fitted(&self, pool: &Summary, effective: f64) -> Result<Discriminants> {
-        Discriminants::new(pool, effective, self.shrinkage)
+    fn fitted(&self, design: &Design, pool: &Summary, effective: f64) -> Result<Discriminants> {
+        Discriminants::new(pool, effective, self.shrinkage, design.map().is_bounded())
     }
 
     /// The model of the current solution, made once.
@@ -247,7 +247,8 @@ impl Gaussian {
         if let Some(known) = solved.discriminants.get() {
             return Ok(known);
         }
-        let fitted = Arc::new(self.fitted(&input.pool.quadratic, input.effective)?);
+        let fitted =
+            Arc::new(self.fitted(input.context.design, &input.pool.quadratic, input.effective)?);
         Ok(solved.discriminants.get_or_init(|| fitted))
     }
 
@@ -459,7 +460,7 @@ impl Method for Gaussian {
     }
 
     fn solve(&self, input: &SolveInput<'_>) -> Result<Solved> {
-        let fitted = self.fitted(&input.pool.quadratic, input.effective)?;
+        let fitted = self.fitted(input.context.design, &input.pool.quadratic, input.effective)?;
         let solution = Solution {
             theta: fitted.theta().clone(),
             rank: Rank::of(&input.pool.quadratic),
@@ -617,7 +618,8 @@ impl Method for Gaussian {
     fn follows(&self, input: &SolveInput<'_>, solution: &Solution) -> Result<bool> {
         let pooled = &input.pool.quadratic;
         let gap = |shrinkage: Shrinkage| -> Result<f64> {
-            let again = Discriminants::new(pooled, input.effective, shrinkage)?;
+            let bounded = input.context.design.map().is_bounded();
+            let again = Discriminants::new(pooled, input.effective, shrinkage, bounded)?;
             Ok(apart(pooled, &solution.theta, again.theta()))
         };
         let asked = gap(self.shrinkage)?;
