@@ -420,4 +420,4 @@ if __name__ == "__main__":
     parser.add_argument("--later", action="store_true")
     parser.add_argument("--quarters", type=int, default=1, choices=range(1, FOLDS + 1))
     warnings.simplefilter("ignore")
-    main(parser.parse_args())
+    main(parser.parse_intermixed_args())

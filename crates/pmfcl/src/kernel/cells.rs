@@ -57,7 +57,7 @@ struct Spare {
 static SPARE: Mutex<Spare> = Mutex::new(Spare { used: 0, kept: Vec::new() });
 
 impl Spare {
-    /// Memory for so many cells, with whatever is in it. Less than that is let go: the arrays that come now are larger.
+    /// Memory for so many cells, with whatever is in it. Less than that is freed: the arrays that come now are larger.
     fn take(&mut self, len: usize) -> Option<Vec<f64>> {
         self.used += 1;
         let room = self.kept.capacity();
