@@ -676,6 +676,26 @@ mod tests {
     }
 
     #[test]
+    fn indicators_of_bounded_features_have_a_least_ridge() {
+        let draw = |i: usize| ((i as f64 * 12.9898).sin() * 43_758.547).fract();
+        // A target that a column explains without error asks for no ridge at all. Narrow, by the SVD, and wide, by products.
+        for (n, d) in [(200, 4), (900, WIDE_DESIGN + 8)] {
+            let x: Vec<f64> = (0..n * d).map(draw).collect();
+            let y: Vec<f64> = x.iter().step_by(d).copied().collect();
+            let design = Design::linear(d, true).unwrap();
+            let mut s = Summarizer::new(design, 1, Accumulator::Qr).unwrap();
+            s.add(Rows::new(&x, d).unwrap(), Rows::new(&y, 1).unwrap(), None).unwrap();
+            let (pooled, samples) = (s.finish().unwrap(), n as f64);
+            // The trace of correlations is the number of columns.
+            let least = least_share(samples) * d as f64;
+            let bounded = of_indicators(&pooled, samples, true).unwrap();
+            assert!((bounded / least - 1.0).abs() < 1e-3, "{d}: {bounded:e}, not {least:e}");
+            let free = of_indicators(&pooled, samples, false).unwrap();
+            assert!(free < least / 10.0, "{d}: {free:e}");
+        }
+    }
+
+    #[test]
     fn the_slope_of_gcv_is_that_of_central_differences() {
         let draw = |i: usize| ((i as f64 * 12.9898).sin() * 43_758.547).fract();
         let x: Vec<f64> = (0..120).map(draw).collect();
