@@ -15,8 +15,8 @@ pub struct Exact {
     classes: Vec<String>,
     model: Learner,
     tasks: usize,
-    /// Subtracted from every pixel.
-    centre: f32,
+    /// What every pixel becomes before the model sees it.
+    pixel: fn(f32) -> f32,
     /// Whether the time to learn a task includes that of a solution.
     solves: bool,
 }
@@ -35,13 +35,13 @@ impl Exact {
         let problem = problem.with_classes(classes.clone())?;
         let model = Learner::new(problem, settings)?;
         let name = name.to_owned();
-        Ok(Self { name, classes, model, tasks: 0, centre: 0.0, solves: true })
+        Ok(Self { name, classes, model, tasks: 0, pixel: |v| v, solves: true })
     }
 
-    /// The same with a number subtracted from every pixel.
+    /// The same with a function applied to every pixel first.
     #[must_use]
-    pub fn centred(self, centre: f32) -> Self {
-        Self { centre, ..self }
+    pub fn on(self, pixel: fn(f32) -> f32) -> Self {
+        Self { pixel, ..self }
     }
 
     /// The same, solved when scores are asked for and not after every task.
@@ -114,7 +114,7 @@ impl Student for Exact {
         let mut x = Vec::with_capacity(codes.len() * width);
         for i in 0..codes.len() {
             task.x.write(i, &mut row);
-            x.extend(row.iter().map(|&v| v as f32 - self.centre));
+            x.extend(row.iter().map(|&v| (self.pixel)(v as f32)));
         }
         let labels = Labels::from_codes(codes, &self.classes)?;
         let rows = TaskRows::new(Rows::from_f32(&x, width)?, &labels);
@@ -130,7 +130,7 @@ impl Student for Exact {
         if self.tasks == 0 {
             return Ok(vec![0.0; rows * self.classes.len()]);
         }
-        let x: Vec<f32> = x.iter().map(|&v| v as f32 - self.centre).collect();
+        let x: Vec<f32> = x.iter().map(|&v| (self.pixel)(v as f32)).collect();
         Ok(self.model.scores(Rows::from_f32(&x, x.len() / rows.max(1))?)?)
     }
 
