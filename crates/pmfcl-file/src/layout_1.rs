@@ -73,8 +73,8 @@ pub(crate) fn summary(
     let quadratic = Summary::from_bytes(bytes).map_err(|e| e.to_string())?;
     let moments = moments.map(moments_of).transpose()?;
     let (classes, new_inputs) = (Vec::new(), Vec::new());
-    let (head, scatters) = (record.head.clone(), Vec::new());
-    Ok(TaskSummary { head, quadratic, moments, scatters, classes, new_inputs })
+    let (head, scatters, tails) = (record.head.clone(), Vec::new(), None);
+    Ok(TaskSummary { head, quadratic, moments, scatters, tails, classes, new_inputs })
 }
 
 fn moments_of(bytes: &[u8]) -> Result<Moments, String> {
@@ -255,6 +255,7 @@ fn pool(
         spread,
         moments: values.get("moments").map(|bytes| moments_of(bytes)).transpose()?,
         scatters: Vec::new(),
+        tails: None,
     })
 }
 

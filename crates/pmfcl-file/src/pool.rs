@@ -3,18 +3,21 @@
 //! ```text
 //! "PMFP" | version u16 | flags u16 | tasks u64 | samples f64 | rows u64 | spread f64 | least f64
 //!        | moments u32 | moments × f64
-//!        | version 2: scatters u32, of each its length u32 and the bytes of a summary
+//!        | versions 2 and 3: scatters u32, of each its length u32 and the bytes of a summary
+//!        | version 3: tails u32, tails × f64
 //!        | quadratic, as the bytes of a summary: a triangle, or sums of products
 //! ```
 //!
-//! Version 2 is written where classes have scatters of their own, version 1 elsewhere.
+//! Version 3 is written where the tails of the targets are known, version 2 where classes have scatters of their own, version 1
+//! elsewhere.
 
 use pmfcl::Summary;
-use pmfcl::problem::{Moments, Pool};
+use pmfcl::problem::{Moments, Pool, Tails};
 
 const MAGIC: &[u8; 4] = b"PMFP";
 const VERSION: u16 = 1;
 const WITH_SCATTERS: u16 = 2;
+const WITH_TAILS: u16 = 3;
 /// Rows were counted.
 const ROWS: u16 = 1;
 /// The least loss of every task is known.
@@ -27,7 +30,12 @@ pub(crate) fn to_bytes(pool: &Pool) -> Vec<u8> {
     let moments = pool.moments.as_ref().map_or_else(Vec::new, Moments::to_numbers);
     let mut out = Vec::new();
     out.extend_from_slice(MAGIC);
-    let version = if pool.scatters.is_empty() { VERSION } else { WITH_SCATTERS };
+    let tails = pool.tails.as_ref().map_or_else(Vec::new, Tails::to_numbers);
+    let version = match (tails.is_empty(), pool.scatters.is_empty()) {
+        (false, _) => WITH_TAILS,
+        (true, false) => WITH_SCATTERS,
+        (true, true) => VERSION,
+    };
     out.extend_from_slice(&version.to_le_bytes());
     out.extend_from_slice(&flags.to_le_bytes());
     for word in [
@@ -41,12 +49,16 @@ pub(crate) fn to_bytes(pool: &Pool) -> Vec<u8> {
     }
     out.extend_from_slice(&(moments.len() as u32).to_le_bytes());
     out.extend_from_slice(&crate::layout::to_bytes(&moments));
-    if !pool.scatters.is_empty() {
+    if version != VERSION {
         out.extend_from_slice(&(pool.scatters.len() as u32).to_le_bytes());
         for bytes in pool.scatters.iter().map(Summary::to_bytes) {
             out.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
             out.extend_from_slice(&bytes);
         }
+    }
+    if version == WITH_TAILS {
+        out.extend_from_slice(&(tails.len() as u32).to_le_bytes());
+        out.extend_from_slice(&crate::layout::to_bytes(&tails));
     }
     out.extend_from_slice(&pool.quadratic.to_kept_bytes());
     out
@@ -56,8 +68,8 @@ pub(crate) fn to_bytes(pool: &Pool) -> Vec<u8> {
 pub(crate) fn from_bytes(bytes: &[u8]) -> Result<Pool, String> {
     let mut rest = bytes;
     let (magic, version) = (take(&mut rest)?, u16::from_le_bytes(take(&mut rest)?));
-    if magic != *MAGIC || ![VERSION, WITH_SCATTERS].contains(&version) {
-        return Err("it does not begin with PMFP and version 1 or 2".to_owned());
+    if magic != *MAGIC || !(VERSION..=WITH_TAILS).contains(&version) {
+        return Err("it does not begin with PMFP and version 1, 2 or 3".to_owned());
     }
     let flags = u16::from_le_bytes(take(&mut rest)?);
     let mut word = || take(&mut rest).map(u64::from_le_bytes);
@@ -77,7 +89,7 @@ pub(crate) fn from_bytes(bytes: &[u8]) -> Result<Pool, String> {
     };
     let mut quadratic = quadratic;
     let mut scatters = Vec::new();
-    if version == WITH_SCATTERS {
+    if version != VERSION {
         for _ in 0..u32::from_le_bytes(take(&mut quadratic)?) {
             let length = u32::from_le_bytes(take(&mut quadratic)?) as usize;
             let Some((bytes, after)) = quadratic.split_at_checked(length) else {
@@ -87,8 +99,23 @@ pub(crate) fn from_bytes(bytes: &[u8]) -> Result<Pool, String> {
             quadratic = after;
         }
     }
+    let mut tails = None;
+    if version == WITH_TAILS {
+        let count = u32::from_le_bytes(take(&mut quadratic)?) as usize;
+        let Some((numbers, after)) = quadratic.split_at_checked(count.saturating_mul(8)) else {
+            return Err("its tails are cut off".to_owned());
+        };
+        let numbers = crate::layout::from_bytes(numbers);
+        tails = Some(
+            numbers
+                .and_then(|numbers| Tails::from_numbers(&numbers))
+                .ok_or("its tails are invalid")?,
+        );
+        quadratic = after;
+    }
     Ok(Pool {
         scatters,
+        tails,
         quadratic: Summary::from_kept_bytes(quadratic).map_err(|e| e.to_string())?,
         least: (flags & LEAST > 0).then_some(least),
         tasks,

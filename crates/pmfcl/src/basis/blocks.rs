@@ -320,6 +320,18 @@ impl Blocks {
         Some(columns)
     }
 
+    /// The columns of the inputs as they are.
+    pub(super) fn line(&self) -> std::ops::Range<usize> {
+        let mut offset = 0;
+        for group in &self.groups {
+            if group.piece == Piece::Linear {
+                return offset..offset + group.width;
+            }
+            offset += group.width;
+        }
+        0..0
+    }
+
     /// Every choice of groups that is compared, narrow ones first: the inputs as they are, and bounded with features next to them.
     pub(super) fn candidates(&self) -> Vec<Candidate> {
         use Piece::{Bounded, Fine, Linear, Products, Ranks, Smooth, Spline};

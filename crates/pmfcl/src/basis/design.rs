@@ -152,6 +152,13 @@ impl Design {
         Some(Self { map: self.map.without_unused(counts)?, ..self.clone() })
     }
 
+    /// Whether these are parameters of the inputs alone, as they are.
+    pub(crate) fn is_line(&self, theta: &Theta) -> bool {
+        let counts = |j: usize| (0..theta.targets()).any(|k| theta.column(k)[j].abs() > 0.0);
+        let first = usize::from(self.intercept);
+        self.map.line().any(|j| counts(j + first))
+    }
+
     /// The design that has the columns of a candidate alone.
     ///
     /// # Errors

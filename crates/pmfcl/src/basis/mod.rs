@@ -480,6 +480,14 @@ impl Map {
         }
     }
 
+    /// The columns of a portfolio that are inputs as they are.
+    pub(crate) fn line(&self) -> std::ops::Range<usize> {
+        match &self.rule {
+            Rule::Blocks(blocks) if self.basis.is_portfolio() => blocks.line(),
+            _ => 0..0,
+        }
+    }
+
     /// The same columns, those outside a candidate being 0 and not computed.
     #[must_use]
     pub(crate) fn masked(&self, candidate: &Candidate) -> Self {

@@ -175,6 +175,7 @@ impl CalibrationRequest {
             spread: 0.0,
             moments: None,
             scatters: Vec::new(),
+            tails: None,
         };
         let effective = self.effective;
         let filled;

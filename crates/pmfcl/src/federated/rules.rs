@@ -96,6 +96,9 @@ impl Rules {
             if task.moments.is_some() {
                 return implausible("they are those of a bounded loss");
             }
+            if !task.tails.as_ref().is_none_or(|tails| tails.fit(s, SLACK)) {
+                return implausible("the tails of its targets are not those of the summary");
+            }
             if s.residual().iter().any(|c| *c < 0.0) {
                 return implausible("a sum of squares is negative");
             }

@@ -7,7 +7,7 @@
 use super::refused::Refused;
 use crate::error::{Error, Result};
 use crate::problem::{
-    Agreement, Digest, Encoding, Exactness, LeastLoss, Reader, TaskSummary, invalid,
+    Agreement, Digest, Encoding, Exactness, LeastLoss, Reader, Tails, TaskSummary, invalid,
 };
 use crate::rows::TaskRows;
 use crate::solve::{Penalty, solve};
@@ -167,6 +167,7 @@ impl Update {
             self.task.head.least = LeastLoss::Certified(quadratic.min_loss());
         }
         self.task.quadratic = quadratic;
+        self.task.tails = None;
         if self.single { self.in_single() } else { Ok(self) }
     }
 
@@ -267,7 +268,10 @@ impl Update {
                 8 * (1 + 2 * (m - usize::from(agreement.design().intercept())))
             }
         };
-        HEADER + LONGEST_NAME + TASK + 8 * classes + moments + 4 * m + rows + 16 * p + 4
+        // Behind the sizes of two lists.
+        let portfolio = agreement.design().map().basis().is_portfolio();
+        let tails = if portfolio { 8 + Tails::none(p).nbytes() } else { 0 };
+        HEADER + LONGEST_NAME + TASK + 8 * classes + moments + tails + 4 * m + rows + 16 * p + 4
     }
 
     /// Reads what [`Update::to_bytes`] wrote. `most` bounds the bytes, and the numbers they unpack to.

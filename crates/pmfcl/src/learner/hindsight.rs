@@ -10,8 +10,8 @@ use crate::error::{Error, Result};
 use crate::labels::Classes;
 use crate::problem::choice::{Chosen, solve_chosen};
 use crate::problem::{
-    AssessInput, ClassList, Content, Exactness, KnownTable, LeastLoss, Outputs, Part, Pool,
-    Pooling, Problem, SolveInput, Solved, TaskContext, TaskSummary,
+    AssessInput, ClassList, Exactness, KnownTable, Outputs, Part, Pool, Pooling, Problem,
+    SolveInput, Solved, TaskContext, TaskSummary,
 };
 use crate::settings::{Preference, Ridge, Settings};
 use crate::solve::Solution;
@@ -434,18 +434,8 @@ impl Learner {
                 ),
             });
         }
-        let quadratic = task.widened(m, p)?.remove(&*rows.widened(m, p)?)?;
-        let mut left = TaskSummary { quadratic, ..(*task).clone() };
-        left.head.samples = left.quadratic.n();
-        left.head.rows = task.head.rows.zip(rows.head.rows).map(|(a, b)| a.saturating_sub(b));
+        let mut left = task.without(&rows, (m, p))?;
         left.head.counts = counts;
-        left.head.least = LeastLoss::Exact(left.quadratic.min_loss());
-        left.head.calibration = None;
-        left.head.content = task
-            .head
-            .content
-            .zip(rows.head.content)
-            .map(|(a, b)| Content::from_bytes(&a).minus(&Content::from_bytes(&b)).to_bytes());
         let weight = self.records[at].weight;
         self.keep_tables();
         // Rows that were removed may be among them.

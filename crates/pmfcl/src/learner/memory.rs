@@ -74,10 +74,11 @@ impl Memory {
     }
 }
 
-/// Bytes of a pool that stands for its tasks: the quadratic, the least loss, and moments where there are some.
+/// Bytes of a pool that stands for its tasks: the quadratic, the least loss, and moments and tails where there are some.
 pub(super) fn pool_bytes(pool: &Pool) -> usize {
     let moments = pool.moments.as_ref().map_or(0, |m| 8 * m.to_numbers().len());
-    pool.quadratic.nbytes() + 8 + moments
+    let tails = pool.tails.as_ref().map_or(0, |t| 8 * t.to_numbers().len());
+    pool.quadratic.nbytes() + 8 + moments + tails
 }
 
 /// Whether factors of these many numbers are still smaller than the packed triangle they fold into.

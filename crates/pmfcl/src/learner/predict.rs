@@ -143,13 +143,17 @@ impl Learner {
         Ok(solved.calibrated.get_or_init(|| made))
     }
 
-    /// What limits predicted values: those of a portfolio, which may be a line that goes on and on.
+    /// What limits predicted values: those of a portfolio. A line goes on beyond the targets learned, as a trend has to; features
+    /// know of no rows there.
     fn limits(&self, link: Link) -> Result<Vec<Limits>> {
         let design = self.design.as_ref().ok_or(Error::NotLearned)?;
         if link != Link::Identity || !design.map().basis().is_portfolio() {
             return Ok(Vec::new());
         }
-        Ok(Limits::of(&self.pool()?.quadratic, design.intercept()))
+        let pool = self.pool()?;
+        let line = self.filling_design()?.is_line(&self.solved()?.solution.theta);
+        let near = pool.tails.as_ref().filter(|_| !line).and_then(Limits::near);
+        Ok(near.unwrap_or_else(|| Limits::of(&pool.quadratic, design.intercept())))
     }
 
     /// Parameters with what their columns stand for, classes in sorted order. Where gaps are filled with means, the indicator of

@@ -232,6 +232,7 @@ impl Learner {
             && [pool.samples, pool.spread].iter().all(|v| v.is_finite() && *v >= 0.0)
             && pool.least.is_none_or(f64::is_finite)
             && pool.moments.as_ref().is_none_or(|moments| moments.columns() <= m)
+            && pool.tails.as_ref().is_none_or(|tails| tails.targets() <= p)
             && pool.scatters.len() <= p
             && pool.scatters.iter().all(|s| s.width() <= m && s.targets() == 1);
         if fits {
@@ -251,6 +252,7 @@ impl Learner {
             && [task.nbytes(), task.padded_nbytes()].contains(&record.bytes)
             && task.classes.is_empty()
             && task.new_inputs.is_empty()
+            && task.tails.as_ref().is_none_or(|tails| tails.targets() <= p)
             && task.moments.as_ref().is_none_or(|moments| moments.columns() <= m);
         if fits {
             return Ok(());

@@ -5,11 +5,13 @@
 //!        | counts u32 | table u32 | moments u32 | classes u32 | inputs u32
 //!        | counts × f64 | table × f64 | moments × f64 | content 32 bytes where flagged
 //!        | classes and inputs: length u32, UTF-8
-//!        | version 2: scatters u32, of each its length u32 and the bytes of a summary
+//!        | versions 2 and 3: scatters u32, of each its length u32 and the bytes of a summary
+//!        | version 3: tails u32, tails × f64
 //!        | quadratic | CRC-32 u32
 //! ```
 //!
-//! Version 2 is written where classes have scatters of their own, version 1 elsewhere.
+//! Version 3 is written where the tails of the targets are known, version 2 where classes have scatters of their own, version 1
+//! elsewhere.
 //!
 //! The quadratic is either the bytes of [`Summary::to_bytes`] (form 0), or packed: `m u32 | p u32 | r u32 | n f64`, pivots, where zeros are
 //! left out a bit for each number of the rows (1 where it is there), the rows, `c` and `Σy`. A row is `R` from its pivot on and
@@ -18,6 +20,7 @@
 //! of which no packer makes less, and low rank is short already.
 
 use super::moments::Moments;
+use super::tails::Tails;
 use super::task::{CalibrationTable, Exactness, FitOutcome, LeastLoss, TaskHead, TaskSummary};
 use crate::error::Error;
 use crate::summary::{Summary, crc32};
@@ -26,6 +29,8 @@ const MAGIC: &[u8; 4] = b"PMFT";
 const VERSION: u16 = 1;
 /// That of summaries with a scatter for each class.
 const WITH_SCATTERS: u16 = 2;
+/// That of summaries with tails of the targets.
+const WITH_TAILS: u16 = 3;
 
 /// Flags of the header.
 const ROWS: u8 = 1;
@@ -119,7 +124,11 @@ impl TaskSummary {
         let moments = self.moments.as_ref().map_or_else(Vec::new, Moments::to_numbers);
         let mut out = Vec::with_capacity(128 + self.nbytes());
         out.extend_from_slice(MAGIC);
-        let version = if self.scatters.is_empty() { VERSION } else { WITH_SCATTERS };
+        let version = match (&self.tails, self.scatters.is_empty()) {
+            (Some(_), _) => WITH_TAILS,
+            (None, false) => WITH_SCATTERS,
+            (None, true) => VERSION,
+        };
         out.extend_from_slice(&version.to_le_bytes());
         out.extend_from_slice(&[flags, form]);
         let numbers = [head.samples.to_bits(), head.rows.unwrap_or(0)];
@@ -142,12 +151,16 @@ impl TaskSummary {
             out.extend_from_slice(&(name.len() as u32).to_le_bytes());
             out.extend_from_slice(name.as_bytes());
         }
-        if !self.scatters.is_empty() {
+        if version != VERSION {
             out.extend_from_slice(&(self.scatters.len() as u32).to_le_bytes());
             for bytes in self.scatters.iter().map(Summary::to_bytes) {
                 out.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
                 out.extend_from_slice(&bytes);
             }
+        }
+        if let Some(numbers) = self.tails.as_ref().map(Tails::to_numbers) {
+            out.extend_from_slice(&(numbers.len() as u32).to_le_bytes());
+            numbers.iter().for_each(|v| out.extend_from_slice(&v.to_le_bytes()));
         }
         self.write_quadratic(form, &mut out);
         let check = crc32(&out);
@@ -244,9 +257,9 @@ impl TaskSummary {
             return Err(invalid("it does not begin with PMFT"));
         }
         let version = u16::from_le_bytes([bytes[4], bytes[5]]);
-        if ![VERSION, WITH_SCATTERS].contains(&version) {
+        if !(VERSION..=WITH_TAILS).contains(&version) {
             return Err(invalid(format!(
-                "version {version}; this program reads versions {VERSION} and {WITH_SCATTERS}"
+                "version {version}; this program reads versions {VERSION} to {WITH_TAILS}"
             )));
         }
         let (body, check) = bytes.split_at(bytes.len() - 4);
@@ -307,22 +320,30 @@ impl TaskSummary {
             content,
         };
         let mut scatters = Vec::new();
-        if version == WITH_SCATTERS {
+        if version != VERSION {
             for _ in 0..rest.size()? {
                 let length = rest.size()?;
                 scatters.push(Summary::from_bytes(rest.take(length)?)?);
             }
-            if scatters.is_empty() {
+            if version == WITH_SCATTERS && scatters.is_empty() {
                 return Err(invalid("it has no scatters, and says that it has"));
             }
         }
+        let tails = if version == WITH_TAILS {
+            let count = rest.size()?;
+            let wrong = || invalid("the tails of its targets are invalid");
+            Some(Tails::from_numbers(&rest.doubles(count)?).ok_or_else(wrong)?)
+        } else {
+            None
+        };
         let quadratic = read_quadratic(&mut rest, form, most)?;
-        let task = Self { head, quadratic, moments, scatters, classes, new_inputs };
+        let task = Self { head, quadratic, moments, scatters, tails, classes, new_inputs };
         let (m, p) = (task.quadratic.width(), task.quadratic.targets());
         let sound = task.moments.as_ref().is_none_or(|own| own.columns() <= m)
             && task.new_inputs.len() < m.max(1)
             && (task.classes.is_empty() || task.classes.len() == task.head.counts.len())
             && (task.head.counts.is_empty() || task.head.counts.len() == p || p == 1)
+            && task.tails.as_ref().is_none_or(|tails| tails.targets() == p)
             && task.scatters.len() <= p
             && task.scatters.iter().all(|s| (s.width(), s.targets()) == (m, 1));
         if !sound {

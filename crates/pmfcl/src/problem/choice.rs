@@ -10,7 +10,7 @@
 //! chance, its degrees of freedom counted 4/3 times as much: scores of few rows differ by chance, and what is lost where a line
 //! would do is more than what is gained where it nearly does.
 
-use super::{KnownTable, Pool, SolveInput, Solved, TaskContext, TaskShape, Waiting};
+use super::{KnownTable, Pool, SolveInput, Solved, Tails, TaskContext, TaskShape, Waiting};
 use crate::basis::{Candidate, Design};
 use crate::error::Result;
 use crate::solve::candidates::{Judge, Judged, Scores};
@@ -21,7 +21,7 @@ use crate::theta::Theta;
 const TIE: f64 = 1e-9;
 
 /// The inputs alone are left where a score is lower than theirs by more than this share of it, divided by √N, both with degrees
-/// of freedom counted with caution.
+/// of freedom counted with caution; more where targets have heavy tails ([`Tails::chance`]).
 const CHANCE: f64 = 1.0;
 
 /// A bound whose score is not above this has a constant that says nothing about the fit.
@@ -92,7 +92,8 @@ impl Chosen {
             }
         }
         let alone = candidates[0].is_linear() && judged != Judged::Likelihood && !unjudged;
-        let enough = scores[0].wary * (1.0 - CHANCE / effective.max(1.0).sqrt());
+        let chance = CHANCE * pool.tails.as_ref().map_or(1.0, Tails::chance);
+        let enough = scores[0].wary * (1.0 - chance / effective.max(1.0).sqrt());
         if alone && scores[chosen].wary > enough {
             chosen = 0;
         }

@@ -35,6 +35,7 @@ mod response;
 mod row_wise;
 mod sample;
 mod squared;
+mod tails;
 mod task;
 
 pub use agreement::{Agreement, Digest};
@@ -58,6 +59,7 @@ pub use response::{
 pub use row_wise::RowWise;
 pub use sample::RowSample;
 pub use squared::Squared;
+pub use tails::Tails;
 pub use task::{
     CalibrationTable, Exactness, FitOutcome, LeastLoss, NormalLosses, TaskHead, TaskSummary,
 };

@@ -3,7 +3,8 @@
 use std::borrow::Cow;
 
 use super::moments::Moments;
-use super::task::TaskSummary;
+use super::tails::Tails;
+use super::task::{TaskSummary, wide_scatter, without_scatter};
 use crate::error::Result;
 use crate::summary::{Summary, WIDE_DESIGN, pool};
 
@@ -29,6 +30,8 @@ pub struct Pool {
     pub moments: Option<Moments>,
     /// `Σ (u_t/n_t) scatter_tk` of each class, where classes have covariances of their own; else empty.
     pub scatters: Vec<Summary>,
+    /// Tails of the targets, a task's rows counted `u_t/n_t` times; `None` where those of a task are unknown.
+    pub tails: Option<Tails>,
 }
 
 /// Whether the quadratic of a pool may be kept as sums of products, where those keep enough digits.
@@ -75,6 +78,7 @@ impl Pool {
                 spread: fade * fade * pool.spread,
                 moments: pool.moments.clone(),
                 scatters: Vec::new(),
+                tails: pool.tails.as_ref().map(|tails| tails.scaled(fade)),
                 ..*pool
             },
             None => Self {
@@ -86,6 +90,7 @@ impl Pool {
                 spread: 0.0,
                 moments: None,
                 scatters: Vec::new(),
+                tails: Some(Tails::none(p)),
             },
         };
         let has = parts.iter().any(|part| !part.task.scatters.is_empty());
@@ -126,6 +131,7 @@ impl Pool {
         self.quadratic = Summary::added_up(Some(quadratic), shape, tasks)?;
         self.least = self.least.map(|least| fade * least);
         self.spread *= fade * fade;
+        self.tails = self.tails.map(|tails| tails.scaled(fade));
         self.count(parts);
         Ok(self)
     }
@@ -140,6 +146,8 @@ impl Pool {
             sum.samples += head.samples;
             sum.rows = sum.rows.zip(head.rows).map(|(a, b)| a + b);
             sum.spread += share * share / head.samples;
+            let tails = task.tails.as_ref().map(|own| own.scaled(share / task.quadratic.n()));
+            sum.tails = Tails::united(sum.tails.as_ref(), tails.as_ref());
             sum.moments = match (&sum.moments, &task.moments) {
                 (Some(a), Some(b)) => Some(a.plus(b, 1.0)),
                 (a, b) => a.as_ref().or(b.as_ref()).cloned(),
@@ -165,8 +173,11 @@ impl Pool {
                 (a, b) => a.as_ref().or(b.as_ref()).cloned(),
             },
             scatters: (0..self.scatters.len().max(other.scatters.len()))
-                .map(|k| scatter(&self.scatters, k, m)?.merge(&scatter(&other.scatters, k, m)?))
+                .map(|k| {
+                    wide_scatter(&self.scatters, k, m)?.merge(&wide_scatter(&other.scatters, k, m)?)
+                })
                 .collect::<Result<Vec<_>>>()?,
+            tails: Tails::united(self.tails.as_ref(), other.tails.as_ref()),
         })
     }
 
@@ -190,19 +201,15 @@ impl Pool {
             }),
             scatters: (0..self.scatters.len())
                 .map(|k| {
-                    let whole = scatter(&self.scatters, k, m)?;
-                    let out = scatter(&task.scatters, k, m)?;
-                    if out.n() <= 0.0 {
-                        return Ok(whole);
-                    }
-                    let out = out.scale(share / task.quadratic.n())?;
-                    // A class that only this task had has nothing left.
-                    if whole.n() - out.n() <= 1e-9 * whole.n() {
-                        return Ok(Summary::empty(m, 1));
-                    }
-                    whole.remove(&out)
+                    let out =
+                        wide_scatter(&task.scatters, k, m)?.scale(share / task.quadratic.n())?;
+                    without_scatter(wide_scatter(&self.scatters, k, m)?, &out)
                 })
                 .collect::<Result<Vec<_>>>()?,
+            tails: {
+                let own = task.tails.as_ref().map(|own| own.scaled(share / task.quadratic.n()));
+                Tails::apart(self.tails.as_ref(), own.as_ref())
+            },
         })
     }
 
@@ -220,11 +227,6 @@ impl Pool {
     }
 }
 
-/// The scatter of a class over `m` columns; an empty one where there is none.
-fn scatter(scatters: &[Summary], k: usize, m: usize) -> Result<Summary> {
-    scatters.get(k).map_or_else(|| Ok(Summary::empty(m, 1)), |s| Ok(widened(s, m, 1)?.into_owned()))
-}
-
 /// The scatters of `p` classes, each with those of the tasks added.
 fn pooled_scatters(
     base: Option<(&Pool, f64)>,
@@ -235,11 +237,11 @@ fn pooled_scatters(
         .map(|k| {
             let mut all = Vec::new();
             if let Some((pool, fade)) = base {
-                all.push((scatter(&pool.scatters, k, m)?, fade));
+                all.push((wide_scatter(&pool.scatters, k, m)?, fade));
             }
             for part in parts.iter().filter(|part| part.share > 0.0) {
                 let factor = part.share / part.task.quadratic.n();
-                all.push((scatter(&part.task.scatters, k, m)?, factor));
+                all.push((wide_scatter(&part.task.scatters, k, m)?, factor));
             }
             pool(m, 1, all.iter().filter(|(s, _)| s.n() > 0.0).map(|(s, factor)| (s, *factor)))
         })

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use faer::{Mat, MatRef};
 
+use super::tails::Tails;
 use crate::labels::Classes;
 use crate::loss::Link;
 use crate::summary::{Summary, dot};
@@ -33,7 +34,9 @@ pub enum Response {
 
 /// Between which values a prediction stays, whatever the row.
 ///
-/// No part of the inputs bounds a line: a row far from all others would take its prediction as far from all targets. Deviations
+/// Features of a row unlike all that were learned say nothing of its target, so their predictions end a little beyond the least and the
+/// largest target learned. A line goes on, and no part of the inputs bounds it: a row far from all others would take its prediction as
+/// far from all targets. There, and where the ends of the targets are not known, deviations from their mean are the limit. Deviations
 /// are those of the targets learned, so the limits follow from the pool alone, continuously. Targets differ by two deviations at least
 /// between the smallest and the largest, so 50 deviations are within 25 times their range of the mean. Of lines of inputs with heavy
 /// tails (Student's t with 2 or 3 degrees of freedom) 20 deviations would cost what the line explains of their farthest rows.
@@ -59,6 +62,20 @@ impl Limits {
         };
         let all: Vec<Self> = (0..pooled.targets()).map(one).collect();
         if all.iter().all(Self::is_sound) { all } else { Vec::new() }
+    }
+
+    /// How far beyond the targets learned a prediction of features may be, as a share of their range: what is learned with noise ends
+    /// a little before or beyond its ends.
+    const BEYOND: f64 = 1.0 / 20.0;
+
+    /// The limits about the targets learned; `None` where their ends are not known.
+    pub(crate) fn near(tails: &Tails) -> Option<Vec<Self>> {
+        let one = |&[least, most]: &[f64; 2]| {
+            let far = Self::BEYOND * (most - least);
+            Self { least: least - far, most: most + far }
+        };
+        let all: Vec<Self> = tails.ends().iter().map(one).collect();
+        (!all.is_empty() && all.iter().all(Self::is_sound)).then_some(all)
     }
 
     /// Whether these are two numbers in order.

@@ -581,8 +581,8 @@ impl RowWork for Look {
             content: None,
         };
         let (moments, classes) = (self.moments, self.classes);
-        let (scatters, new_inputs) = (Vec::new(), Vec::new());
-        let task = TaskSummary { head, quadratic, moments, scatters, classes, new_inputs };
+        let (scatters, tails, new_inputs) = (Vec::new(), None, Vec::new());
+        let task = TaskSummary { head, quadratic, moments, scatters, tails, classes, new_inputs };
         Ok(Partial { tasks: vec![task], range: self.range, ..Partial::default() })
     }
 }

@@ -4,6 +4,7 @@
 
 use super::pass::{Block, Partial, Pass, Passes, RowWork};
 use super::response::{ClassRule, Response};
+use super::tails::Tails;
 use super::task::{Exactness, LeastLoss, TaskSummary};
 use super::{
     AssessInput, Assessment, ClassList, Description, Draft, Method, Outputs, Past, Problem,
@@ -283,6 +284,9 @@ pub(super) struct Indicators {
     /// Whether summaries are kept as sums, and the ridge they are solved with.
     kept: Option<Held>,
     threads: usize,
+    /// Whether values are chosen by that come from a portfolio, so that their tails matter; and those of the rows in the summarizer.
+    portfolio: bool,
+    tails: Option<Tails>,
     /// The summarizer in use, and the classes its targets stand for.
     current: Option<(Summarizer, Vec<String>)>,
     done: Partial,
@@ -331,6 +335,8 @@ impl Indicators {
             shrunk: context.settings.shrinks(context.design),
             kept: kept_sums(context),
             threads: context.settings.threads,
+            portfolio: context.design.map().basis().is_portfolio(),
+            tails: None,
             current: None,
             done: Partial::default(),
             taken: 0,
@@ -348,7 +354,17 @@ impl Indicators {
                     self.begin(y.width(), Vec::new())?;
                 }
                 let (summarizer, _) = self.current.as_mut().expect("begun above");
-                return summarizer.add(rows.x, y, rows.weights);
+                summarizer.add(rows.x, y, rows.weights)?;
+                if self.portfolio {
+                    let mut values = Vec::new();
+                    y.append_to(&mut values);
+                    let own = Tails::of(&values, y.width(), rows.weights);
+                    self.tails = match &self.tails {
+                        Some(before) => Some(before.plus(&own, 1.0)),
+                        None => Some(own),
+                    };
+                }
+                return Ok(());
             }
             (Targets::Classes { codes, names }, Some(_)) => {
                 self.check_classes(codes, names).map_err(|e| e.shifted(before))?;
@@ -414,7 +430,8 @@ impl Indicators {
         let rows = Some(summarizer.rows());
         let quadratic = summarizer.finish().map_err(|e| e.shifted(self.closed))?;
         let task = if classes.is_empty() {
-            TaskSummary::exact(quadratic, rows)
+            let tails = self.tails.take().filter(Tails::is_finite);
+            TaskSummary { tails, ..TaskSummary::exact(quadratic, rows) }
         } else {
             let kept: Vec<usize> =
                 (0..classes.len()).filter(|&k| quadratic.target_sums()[k] > 0.0).collect();

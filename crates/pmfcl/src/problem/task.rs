@@ -6,6 +6,8 @@ use std::fmt;
 use super::content::Content;
 use super::evaluate::Evaluation;
 use super::moments::Moments;
+use super::pool::widened;
+use super::tails::Tails;
 use crate::error::{Error, Result};
 use crate::labels::Classes;
 use crate::summary::Summary;
@@ -204,6 +206,8 @@ pub struct TaskSummary {
     /// The rows of each class on their own, all with the target 1, where classes have covariances of their own; else empty. Classes
     /// that came later have none.
     pub scatters: Vec<Summary>,
+    /// Tails of the targets, where a portfolio is chosen from by squares of values.
+    pub tails: Option<Tails>,
     /// Names of the classes that `head.counts` and the targets stand for; empty for values, and once they are those of the
     /// learner, by place.
     pub classes: Vec<String>,
@@ -215,8 +219,9 @@ impl TaskSummary {
     /// The summary of a task whose quadratic is its loss.
     pub fn exact(quadratic: Summary, rows: Option<u64>) -> Self {
         let head = TaskHead::exact(&quadratic, rows);
-        let (moments, scatters) = (None, Vec::new());
-        Self { head, quadratic, moments, scatters, classes: Vec::new(), new_inputs: Vec::new() }
+        let (moments, scatters, tails) = (None, Vec::new(), None);
+        let (classes, new_inputs) = (Vec::new(), Vec::new());
+        Self { head, quadratic, moments, scatters, tails, classes, new_inputs }
     }
 
     /// The summary of a task of class indicators; `classes` name the targets.
@@ -291,6 +296,7 @@ impl TaskSummary {
         self.quadratic.nbytes()
             + self.moments.as_ref().map_or(0, Moments::nbytes)
             + self.scatters.iter().map(Summary::nbytes).sum::<usize>()
+            + self.tails.as_ref().map_or(0, Tails::nbytes)
     }
 
     /// The same where the zeros of a diagonal quadratic are counted, as earlier versions did.
@@ -350,7 +356,8 @@ impl TaskSummary {
         let scatters = (0..count)
             .map(|k| of(&a.scatters, k).merge(&of(&b.scatters, k)))
             .collect::<Result<Vec<_>>>()?;
-        Ok(Self { head, quadratic, moments, scatters, classes, new_inputs })
+        let tails = Tails::united(a.tails.as_ref(), b.tails.as_ref());
+        Ok(Self { head, quadratic, moments, scatters, tails, classes, new_inputs })
     }
 
     /// With more rows of the same task, over `m` columns and `p` targets; both have their classes in the places of the learner.
@@ -364,14 +371,44 @@ impl TaskSummary {
             (Some(x), Some(y)) => Some(x.plus(y, 1.0)),
             (x, y) => x.as_ref().or(y.as_ref()).cloned(),
         };
-        let wide = |scatters: &[Summary], k: usize| match scatters.get(k) {
-            Some(scatter) => scatter.rearrange(&(0..scatter.width()).collect::<Vec<_>>(), m),
-            None => Ok(Summary::empty(m, 1)),
-        };
         let scatters = (0..self.scatters.len().max(part.scatters.len()))
-            .map(|k| wide(&self.scatters, k)?.merge(&wide(&part.scatters, k)?))
+            .map(|k| {
+                wide_scatter(&self.scatters, k, m)?.merge(&wide_scatter(&part.scatters, k, m)?)
+            })
             .collect::<Result<Vec<_>>>()?;
-        Ok(Self { head, quadratic, moments, scatters, classes: Vec::new(), new_inputs: Vec::new() })
+        let tails = Tails::united(self.tails.as_ref(), part.tails.as_ref());
+        let (classes, new_inputs) = (Vec::new(), Vec::new());
+        Ok(Self { head, quadratic, moments, scatters, tails, classes, new_inputs })
+    }
+
+    /// Without some of its rows, over `m` columns and `p` targets; both have their classes in the places of the learner. For losses that
+    /// are exact.
+    ///
+    /// # Errors
+    /// When these are no rows of the task, or too few digits would remain.
+    pub(crate) fn without(&self, rows: &Self, (m, p): (usize, usize)) -> Result<Self> {
+        let quadratic = self.widened(m, p)?.remove(&*rows.widened(m, p)?)?;
+        let scatters = (0..self.scatters.len())
+            .map(|k| {
+                let whole = wide_scatter(&self.scatters, k, m)?;
+                without_scatter(whole, &wide_scatter(&rows.scatters, k, m)?)
+            })
+            .collect::<Result<_>>()?;
+        let content = self
+            .head
+            .content
+            .zip(rows.head.content)
+            .map(|(a, b)| Content::from_bytes(&a).minus(&Content::from_bytes(&b)).to_bytes());
+        let head = TaskHead {
+            samples: quadratic.n(),
+            rows: self.head.rows.zip(rows.head.rows).map(|(a, b)| a.saturating_sub(b)),
+            least: LeastLoss::Exact(quadratic.min_loss()),
+            calibration: None,
+            content,
+            ..self.head.clone()
+        };
+        let tails = Tails::apart(self.tails.as_ref(), rows.tails.as_ref());
+        Ok(Self { head, quadratic, scatters, tails, ..self.clone() })
     }
 
     /// With inputs and classes put where these lists have them.
@@ -488,6 +525,22 @@ pub(crate) fn moved_scatters(scatters: &[Summary], places: &[usize], count: usiz
         moved[*place].clone_from(scatter);
     }
     moved
+}
+
+/// The scatter of a class over `m` columns; an empty one where there is none.
+pub(super) fn wide_scatter(scatters: &[Summary], k: usize, m: usize) -> Result<Summary> {
+    scatters.get(k).map_or_else(|| Ok(Summary::empty(m, 1)), |s| Ok(widened(s, m, 1)?.into_owned()))
+}
+
+/// The scatter of a class without some of its rows. A class of which none is left has nothing but rounding.
+pub(super) fn without_scatter(whole: Summary, out: &Summary) -> Result<Summary> {
+    if out.n() <= 0.0 {
+        return Ok(whole);
+    }
+    if whole.n() - out.n() <= 1e-9 * whole.n() {
+        return Ok(Summary::empty(whole.width(), 1));
+    }
+    whole.remove(out)
 }
 
 /// All names of both lists, those of the first in front.

@@ -511,6 +511,21 @@ fn class_covariances_merge_and_are_removed_exactly() {
         }
         same(&removed, "removed");
     }
+    // Rows of a task, and the model is that of the others.
+    let part = |from: usize, to: usize| Data {
+        x: tasks[1].x[from * D..to * D].to_vec(),
+        y: tasks[1].y[from..to].to_vec(),
+    };
+    let of = |tasks: &[&Data]| of_classes("off", MemoryKind::Ledger, tasks);
+    let expected = of(&[&tasks[0], &part(40, 120)]).scores(test.rows()).unwrap();
+    let mut model = of(&[&tasks[0], &tasks[1]]);
+    let rows = part(0, 40);
+    let labels = Labels::new(&rows.y);
+    let summary = model.summarize(TaskRows::new(rows.rows(), &labels)).unwrap();
+    model.unlearn_rows("1", &summary).unwrap();
+    for (u, v) in expected.iter().zip(&model.scores(test.rows()).unwrap()) {
+        assert!((u - v).abs() < 1e-8 * (1.0 + u.abs()), "rows removed: {u} against {v}");
+    }
     // A class that only one task has goes with it.
     let mut wide = of_classes("on", MemoryKind::Ledger, &[&tasks[0], &data(90, &["c"], 0.0, 5)]);
     assert_eq!(wide.classes().len(), 3);

@@ -284,6 +284,108 @@ fn the_candidate_of_the_inputs_is_the_line_wherever_rows_are() {
     }
 }
 
+/// Visits: most rows have few, some have very many, and the inputs say a little of which.
+fn visits(n: usize, seed: u64) -> Table {
+    let mut draw = Draw::new(seed);
+    let mut table = Table::noise(n, D, 1, &mut draw);
+    for (row, y) in table.x.chunks_exact(D).zip(&mut table.y) {
+        *y = (0.7 * (row[0] + row[1]) + 1.2 * draw.normal()).exp();
+    }
+    table
+}
+
+/// The same rows learned from summaries that do not say how heavy the tails of the targets are, as those of earlier versions.
+fn learned_without_tails(settings: &Settings, table: &Table) -> Learner {
+    let mut learner = fixed(Problem::squared(), settings, table);
+    let mut summary = learner.summarize(table.task()).unwrap();
+    assert!(summary.tails.take().is_some());
+    learner.insert_summary("0", summary, 1.0).unwrap();
+    learner
+}
+
+#[test]
+fn heavy_tails_ask_for_a_larger_margin() {
+    let (mut left, mut kept) = (0, 0);
+    for seed in 0..20 {
+        let table = visits(300, seed);
+        let all = [(0..300).collect()];
+        let known = learned(&settings("auto:60"), &table, &all);
+        let unknown = learned_without_tails(&settings("auto:60"), &table);
+        left += usize::from(chosen(&unknown) != "linear");
+        kept += usize::from(chosen(&known) != "linear");
+        // By hand: the margin grows with the kurtosis, and only it.
+        let mean = table.y.iter().sum::<f64>() / 300.0;
+        let moment = |power| table.y.iter().map(|v| (v - mean).powi(power)).sum::<f64>() / 300.0;
+        let error = ((moment(4) / moment(2).powi(2) - 1.0) / 2.0).sqrt();
+        assert!(error > 2.0, "these tails are heavy");
+        if chosen(&known) != chosen(&unknown) {
+            assert_eq!(chosen(&known), "linear");
+        }
+    }
+    assert!(left >= 5 && 2 * kept < left, "{left} left the line without tails, {kept} with them");
+    // Targets without heavy tails: nothing changes.
+    let table = curved(700, 7);
+    let known = learned(&settings("auto:60"), &table, &[(0..700).collect()]);
+    assert_eq!(chosen(&known), chosen(&learned_without_tails(&settings("auto:60"), &table)));
+}
+
+#[test]
+fn features_predict_little_beyond_the_targets_learned_and_lines_go_on() {
+    let table = curved(700, 7);
+    let whole = learned(&settings("auto:60"), &table, &[(0..400).collect(), (400..700).collect()]);
+    assert_ne!(chosen(&whole), "linear");
+    let ends = |y: &[f64]| {
+        let most = y.iter().copied().fold(f64::MIN, f64::max);
+        (y.iter().copied().fold(f64::MAX, f64::min), most)
+    };
+    let (least, most) = ends(&table.y);
+    let beyond = (most - least) / 20.0;
+    let far: Vec<f64> = Draw::new(5).normals(400 * D).iter().map(|x| 4.0 * x).collect();
+    let far = Rows::new(&far, D).unwrap();
+    let found = ends(&whole.predict(far).unwrap());
+    assert!(found.0 >= least - beyond * 1.000_001 && found.1 <= most + beyond * 1.000_001);
+    assert!(found.0 < least || found.1 > most, "the limits do not cut what was learned");
+    // Without the task that has the largest target the limits are those of the other.
+    let at = table.y.iter().position(|y| y.total_cmp(&most).is_eq()).unwrap();
+    let (gone, rest) = if at < 400 { ("0", 400..700) } else { ("1", 0..400) };
+    let mut removed = whole.clone();
+    removed.unlearn(gone).unwrap();
+    let (least, most) = ends(&table.y[rest]);
+    let beyond = (most - least) / 20.0;
+    let found = ends(&removed.predict(far).unwrap());
+    assert!(found.0 >= least - beyond * 1.000_001 && found.1 <= most + beyond * 1.000_001);
+    // A line goes on.
+    let line = Table::linear(150, &[1.0, -1.0, 0.5, 0.0], 0.1, &mut Draw::new(1));
+    let learner = learned(&settings("auto:60"), &line, &[(0..150).collect()]);
+    assert_eq!(chosen(&learner), "linear");
+    let found = learner.predict(Rows::new(&[9.0, -9.0, 9.0, 0.0], D).unwrap()).unwrap();
+    assert!(found[0] > 1.5 * ends(&line.y).1, "{found:?}");
+}
+
+#[test]
+fn tails_come_back_from_bytes_and_wrong_ones_are_refused() {
+    let table = curved(300, 5);
+    let agreed = fixed(Problem::squared(), &settings("auto:60"), &table);
+    let design = agreed.design().unwrap().clone();
+    let agreement = Agreement::new(Problem::squared(), settings("auto:60"), design, 1).unwrap();
+    let update = Update::of_rows(&agreement, "a", 1, table.task()).unwrap();
+    let bytes = update.to_bytes();
+    assert!(bytes.len() <= Update::most_bytes(&agreement, false, false));
+    let back = Update::from_bytes(&bytes, bytes.len()).unwrap();
+    assert!(back.task().tails.is_some());
+    assert_eq!(back.to_bytes(), bytes);
+    let mut task = back.task().clone();
+    task.tails = fixed(Problem::squared(), &settings("auto:60"), &table)
+        .summarize(curved(300, 8).task())
+        .unwrap()
+        .tails;
+    let lie = Update::of_task(&agreement, "a", 1, task).unwrap();
+    let mut server = Server::new(agreement, Rules::default()).unwrap();
+    let refused = server.accept(lie).unwrap_err().to_string();
+    assert!(refused.contains("tails"), "{refused}");
+    server.accept(update).unwrap();
+}
+
 #[test]
 fn a_spline_that_hardly_any_row_has_entered_moves_no_prediction_far() {
     // Inputs in two lumps. The first spline of each begins where the lower one ends: some rows have millionths of it.

@@ -356,6 +356,7 @@ impl Method for Logistic {
             quadratic,
             moments,
             scatters: Vec::new(),
+            tails: None,
             classes: classes.to_vec(),
             new_inputs: Vec::new(),
         };
