@@ -18,7 +18,8 @@ use std::ops::Range;
 use super::cholesky::{compose, decompose};
 use super::householder::Staircase;
 use super::solve::Whitener;
-use super::strip::fill;
+use super::sketch::Sketch;
+use super::strip::{DEEP, STRIPS, fill};
 use super::{Gram, Source, Triangle, parallel};
 
 /// One round of sums loses a factor of the condition number in accuracy: one digit is granted.
@@ -26,6 +27,10 @@ const WELL: f64 = 10.0;
 
 /// The unexplained part below which `yy − ‖z‖²` cancels more than three digits.
 const UNEXPLAINED: f64 = 1e-3;
+
+/// Rows that are looked at first, and how much larger the condition of as few rows as a sketch has may be than that of all of them.
+const SOME: usize = STRIPS * DEEP;
+const FEW: f64 = 4.0;
 
 /// Beyond this the first round leaves `X₁` too far from orthogonal to be repaired by a second.
 const ILL: f64 = 1e7;
@@ -55,18 +60,88 @@ pub(crate) fn factor(m: usize, p: usize, source: &impl Source, rows: Range<usize
 
 fn by_sums(m: usize, p: usize, source: &impl Source, rows: Range<usize>) -> Option<Triangle> {
     let mut gram = Gram::new(m, p);
-    gram.add(source, rows.clone());
+    let mut done = rows.start;
+    if let Some(sketch) = Sketch::new(m, p, source, rows.clone()) {
+        let well;
+        (done, well) = begins_well(&mut gram, source, rows.start..rows.start + sketch.rows());
+        if !well && let Some(triangle) = by_sketch(m, p, source, rows.clone(), &sketch) {
+            return Some(triangle);
+        }
+    }
+    gram.add(source, done..rows.end);
     if !in_range(&gram, source, rows.clone()) {
         return None;
     }
     let (first, condition) = decompose(&gram)?;
-    let clear = |k: usize| first.residual[k] >= UNEXPLAINED * gram.yy(k);
-    if condition <= WELL && (0..p).all(clear) {
+    if condition <= WELL && clear(&first, &gram) {
         return Some(first);
     }
     if condition > ILL {
         return None;
     }
+    repeated(&first, source, rows)
+}
+
+/// Adds the first of the given rows to the sums: some, and all unless those have shown a condition of more than [`WELL`]. Returns where the
+/// rest begins, and whether the sums of all rows may well be accurate at once.
+fn begins_well(gram: &mut Gram, source: &impl Source, rows: Range<usize>) -> (usize, bool) {
+    let (m, _) = gram.shape();
+    let some = rows.end.min(rows.start + SOME);
+    gram.add(source, rows.start..some);
+    // Of a matrix with ones on its diagonal no eigenvalue is above ‖·‖F, and the largest is no less than ‖·‖F² / m. The least is at most 1.
+    if gram.correlation_norm().powi(2) > WELL.powi(2) * m as f64 {
+        return (some, false);
+    }
+    gram.add(source, some..rows.end);
+    let first = decompose(gram);
+    let well = |(first, condition): &(Triangle, f64)| {
+        *condition <= FEW * WELL && clear(first, gram)
+    };
+    (rows.end, first.as_ref().is_some_and(well))
+}
+
+/// Whether rows that have left this of the targets have left enough to be read off sums.
+fn clear(triangle: &Triangle, gram: &Gram) -> bool {
+    (0..triangle.p).all(|k| triangle.residual[k] >= UNEXPLAINED * gram.yy(k))
+}
+
+/// Whitens by the triangle of a sketch, and sums once; twice where the sketch has missed something.
+fn by_sketch<S: Source>(
+    m: usize,
+    p: usize,
+    source: &S,
+    rows: Range<usize>,
+    sketch: &Sketch<'_, S>,
+) -> Option<Triangle> {
+    let mut gram = Gram::new(m, p);
+    gram.add(sketch, 0..sketch.rows());
+    if !in_range(&gram, source, rows.clone()) {
+        return None;
+    }
+    let (first, condition) = decompose(&gram)?;
+    if condition > ILL {
+        return None;
+    }
+    let whitened = whitened(&first, source, rows.clone());
+    let (second, condition) = decompose(&whitened)?;
+    let both = compose(&second, &first);
+    // What is left of a target that is nearly explained is rounding, of which no digits are needed.
+    let fine = (0..p).all(|k| {
+        let left = whitened.yy(k);
+        second.residual[k] >= UNEXPLAINED * left || left <= f64::EPSILON * gram.yy(k)
+    });
+    if condition <= WELL && fine {
+        return Some(both);
+    }
+    if condition > ILL {
+        return None;
+    }
+    repeated(&both, source, rows)
+}
+
+/// Sums of products of rows whitened by a triangle.
+fn whitened(first: &Triangle, source: &impl Source, rows: Range<usize>) -> Gram {
+    let (m, p) = (first.m, first.p);
     let mut cells = first.cells.clone();
     for (i, row) in cells.chunks_exact_mut(m + p).enumerate() {
         if row[i] <= 0.0 {
@@ -76,11 +151,17 @@ fn by_sums(m: usize, p: usize, source: &impl Source, rows: Range<usize>) -> Opti
     let whitener = Whitener::new(m, p, &cells);
     let mut whitened = Gram::new(m, p);
     whitened.add_prepared(source, rows, |strip| whitener.apply(strip));
+    whitened
+}
+
+/// The triangle of rows of which sums have given one already, by sums over whitened ones.
+fn repeated(first: &Triangle, source: &impl Source, rows: Range<usize>) -> Option<Triangle> {
+    let whitened = whitened(first, source, rows);
     if distance_from_identity(&whitened).total_cmp(&0.5).is_gt() {
         return None;
     }
     let (second, _) = decompose(&whitened)?;
-    Some(compose(&second, &first))
+    Some(compose(&second, first))
 }
 
 /// Whether all squares are far from overflow and underflow, or exactly zero.
