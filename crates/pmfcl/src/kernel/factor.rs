@@ -1,25 +1,36 @@
 //! An accurate triangle at the speed of sums.
 //!
-//! Sums of products square the condition number; a second round on whitened rows takes the square
-//! back (CholeskyQR2: Yamamoto, Nakatsukasa, Yanagisawa, Fukaya, 2015):
+//! Sums of products square the condition number. So rows are whitened before they are summed, by the triangle of a sketch: far fewer
+//! rows, each the sum of some of them ([`super::sketch`]). Whatever the condition of `X`, that of `X₁` is near `(1 + √(m/k)) / (1 − √(m/k))`
+//! for `k` rows of the sketch, at most 6 for `k ≥ 2m` (randomised Cholesky QR: Balabanov, 2022; Higgins, Boman, Szyld, 2023):
 //!
 //! ```text
-//! XᵀX = R₁ᵀR₁     X₁ = X R₁⁻¹, Y₁ = Y − X₁Z₁     X₁ᵀX₁ = R₂ᵀR₂     R = R₂R₁, Z = R₂Z₁ + Z₂
+//! (SX)ᵀSX = R₁ᵀR₁     X₁ = X R₁⁻¹, Y₁ = Y − X₁Z₁     X₁ᵀX₁ = R₂ᵀR₂     R = R₂R₁, Z = R₂Z₁ + Z₂
 //! ```
 //!
-//! | rows                                                | way                | flops / n m² |
-//! |-----------------------------------------------------|--------------------|--------------|
-//! | condition ≤ 10, nothing explained beyond 99.9 %     | sums once          | 1            |
-//! | condition < 1e7, confirmed by `X₁ᵀX₁ ≈ I`           | sums twice         | 3            |
-//! | all others, and fewer than `2m` rows                | Householder        | 2            |
+//! Sums over all rows can take the place of the sketch (CholeskyQR2: Yamamoto, Nakatsukasa, Yanagisawa, Fukaya, 2015).
+//!
+//! | rows                                                      | way                        | flops / n m² |
+//! |-----------------------------------------------------------|----------------------------|--------------|
+//! | condition ≤ 10, nothing explained beyond 99.9 %           | sums once                  | 1            |
+//! | condition < 1e7, confirmed by that of `X₁`, at most 10    | sums over a sketch, once   | 2 + k/n      |
+//! | the same, where `X₁` shows that the sketch missed columns | sums over a sketch, twice  | 4 + k/n      |
+//! | condition < 1e7, too few rows for a sketch, or it failed  | sums twice, `X₁ᵀX₁ ≈ I`    | 3            |
+//! | all others, and fewer than `2m` rows                      | Householder                | 2            |
+//!
+//! The bound on `X₁` is that on rows which are summed once, for the same reason. Sums of products are off by `γ ‖x_i‖ ‖x_j‖`, `γ` a few `ε`.
+//! A change of `X₁` that explains this is at most `γ σ₁² / 2σ_m` long, times the length of `R₁`'s column, which is at most `1/σ_m` of that of
+//! `X`'s (`σ` of `X₁`): `Δx_j` is at most `γ κ(X₁)² / 2` of `x_j`, and half a digit where `κ(X₁)` is 6. The solve that whitens is off by what is
+//! small in each row of `X₁`, whatever the condition of `R₁`. `κ(X₁)` is estimated, within a factor of two where it is small; what
+//! a sketch has missed stands out, as every step of the inverse iteration multiplies it by `κ²`.
 
 use std::ops::Range;
 
 use super::cholesky::{compose, decompose};
 use super::householder::Staircase;
-use super::solve::Whitener;
 use super::sketch::Sketch;
-use super::strip::{DEEP, STRIPS, fill};
+use super::solve::Whitener;
+use super::strip::{DEEP, fill};
 use super::{Gram, Source, Triangle, parallel};
 
 /// One round of sums loses a factor of the condition number in accuracy: one digit is granted.
@@ -29,7 +40,7 @@ const WELL: f64 = 10.0;
 const UNEXPLAINED: f64 = 1e-3;
 
 /// Rows that are looked at first, and how much larger the condition of as few rows as a sketch has may be than that of all of them.
-const SOME: usize = STRIPS * DEEP;
+const SOME: usize = DEEP;
 const FEW: f64 = 4.0;
 
 /// Beyond this the first round leaves `X₁` too far from orthogonal to be repaired by a second.
@@ -94,9 +105,8 @@ fn begins_well(gram: &mut Gram, source: &impl Source, rows: Range<usize>) -> (us
     }
     gram.add(source, some..rows.end);
     let first = decompose(gram);
-    let well = |(first, condition): &(Triangle, f64)| {
-        *condition <= FEW * WELL && clear(first, gram)
-    };
+    let well =
+        |(first, condition): &(Triangle, f64)| *condition <= FEW * WELL && clear(first, gram);
     (rows.end, first.as_ref().is_some_and(well))
 }
 
@@ -106,7 +116,7 @@ fn clear(triangle: &Triangle, gram: &Gram) -> bool {
 }
 
 /// Whitens by the triangle of a sketch, and sums once; twice where the sketch has missed something.
-fn by_sketch<S: Source>(
+pub(super) fn by_sketch<S: Source>(
     m: usize,
     p: usize,
     source: &S,
@@ -140,15 +150,9 @@ fn by_sketch<S: Source>(
 }
 
 /// Sums of products of rows whitened by a triangle.
-fn whitened(first: &Triangle, source: &impl Source, rows: Range<usize>) -> Gram {
+pub(super) fn whitened(first: &Triangle, source: &impl Source, rows: Range<usize>) -> Gram {
     let (m, p) = (first.m, first.p);
-    let mut cells = first.cells.clone();
-    for (i, row) in cells.chunks_exact_mut(m + p).enumerate() {
-        if row[i] <= 0.0 {
-            row[i] = 1.0; // a feature that is always zero stays zero
-        }
-    }
-    let whitener = Whitener::new(m, p, &cells);
+    let whitener = Whitener::new(m, p, &first.cells);
     let mut whitened = Gram::new(m, p);
     whitened.add_prepared(source, rows, |strip| whitener.apply(strip));
     whitened
@@ -207,7 +211,12 @@ fn distance_from_identity(gram: &Gram) -> f64 {
 }
 
 /// Householder's method, strip after strip above what the strips before have left.
-fn by_reflections(m: usize, p: usize, source: &impl Source, rows: Range<usize>) -> Triangle {
+pub(super) fn by_reflections(
+    m: usize,
+    p: usize,
+    source: &impl Source,
+    rows: Range<usize>,
+) -> Triangle {
     let width = m + p;
     let deep = if m <= 1024 { (4 * m).max(1024) } else { 4096.max(m) };
     // The basis maps many rows at once; they are turned few by few, so that a cache line of each column stays in cache.

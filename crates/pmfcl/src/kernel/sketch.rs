@@ -15,8 +15,11 @@
 
 use std::ops::Range;
 
-use super::Source;
+use pulp::{Simd, WithSimd};
+
+use super::instructions::dispatch;
 use super::strip::MANY;
+use super::{Plain, Source};
 
 /// Rows of a sketch beyond two for each feature: of few features, the singular values stray from their limits.
 const BEYOND: usize = 128;
@@ -30,7 +33,8 @@ const ADDED: usize = 1024;
 /// A [`Source`] of sums of the rows of another one.
 pub(super) struct Sketch<'a, S> {
     source: &'a S,
-    width: usize,
+    m: usize,
+    p: usize,
     rows: Range<usize>,
     size: usize,
 }
@@ -41,18 +45,78 @@ impl<'a, S: Source> Sketch<'a, S> {
         let blocks = rows.len() / (2 * m + BEYOND);
         // Blocks of one length: a sum of more rows than others would outweigh them.
         let size = rows.len().div_ceil(blocks.max(1));
-        (blocks >= BLOCKS).then_some(Self { source, width: m + p, rows, size })
+        (blocks >= BLOCKS).then_some(Self { source, m, p, rows, size })
     }
 
     /// Adds the rows from `at` on of block `block`, with their signs.
     fn add(&self, block: usize, at: usize, cells: &mut [f64], out: &mut [f64]) {
-        let first = block * self.size + at;
-        let cells = &mut cells[..out.len()];
-        self.source.fill(self.rows.start + first, cells);
-        let rows = cells.chunks_exact(self.width).zip(out.chunks_exact_mut(self.width));
-        for (i, (row, sum)) in (first as u64..).zip(rows) {
-            let sign = if scrambled(i) >> 63 == 0 { 1.0 } else { -1.0 };
-            sum.iter_mut().zip(row).for_each(|(sum, v)| *sum += sign * v);
+        let (m, p, width) = (self.m, self.p, self.m + self.p);
+        let number = block * self.size + at;
+        let first = self.rows.start + number;
+        let Some(Plain { intercept, x, y, shift }) = self.source.plain() else {
+            let cells = &mut cells[..out.len()];
+            self.source.fill(first, cells);
+            return dispatch(Add { number, cells, width, shift: &[], out, step: width, at: 0 });
+        };
+        // Rows in memory are added from where they lie.
+        let lead = usize::from(intercept);
+        let count = out.len() / width;
+        if intercept {
+            let one = 1.0 - shift.first().unwrap_or(&0.0);
+            for (i, sum) in (number..).zip(out.iter_mut().step_by(width)) {
+                *sum += sign(i) * one;
+            }
+        }
+        for (cells, at, width) in [(x, lead, m - lead), (y, m, p)] {
+            let cells = &cells[first * width..(first + count) * width];
+            let shift = shift.get(at..at + width).unwrap_or_default();
+            dispatch(Add { number, cells, width, shift, out, step: m + p, at });
+        }
+    }
+}
+
+/// Adds rows, less a shift and with their signs, to some of the columns of `out`.
+struct Add<'a> {
+    /// Of the first row.
+    number: usize,
+    cells: &'a [f64],
+    width: usize,
+    /// Empty for nothing.
+    shift: &'a [f64],
+    out: &'a mut [f64],
+    /// Columns of `out`, and the first that is meant.
+    step: usize,
+    at: usize,
+}
+
+impl WithSimd for Add<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let Self { number, cells, width, shift, out, step, at } = self;
+        let (less, less_rest) = S::as_simd_f64s(shift);
+        // Loops by number: what iterators do is compiled by itself, for the oldest processor.
+        for i in 0..out.len() / step {
+            let one = sign(number + i);
+            let signs = simd.splat_f64s(one);
+            let (row, row_rest) = S::as_simd_f64s(&cells[i * width..][..width]);
+            let (sum, sum_rest) = S::as_mut_simd_f64s(&mut out[i * step + at..][..width]);
+            if shift.is_empty() {
+                for j in 0..sum.len() {
+                    sum[j] = simd.mul_add_e_f64s(signs, row[j], sum[j]);
+                }
+                for j in 0..sum_rest.len() {
+                    sum_rest[j] += one * row_rest[j];
+                }
+            } else {
+                for j in 0..sum.len() {
+                    sum[j] = simd.mul_add_e_f64s(signs, simd.sub_f64s(row[j], less[j]), sum[j]);
+                }
+                for j in 0..sum_rest.len() {
+                    sum_rest[j] += one * (row_rest[j] - less_rest[j]);
+                }
+            }
         }
     }
 }
@@ -63,7 +127,7 @@ impl<S: Source> Source for Sketch<'_, S> {
     }
 
     fn fill(&self, from: usize, out: &mut [f64]) {
-        let (width, size) = (self.width, self.size);
+        let (width, size) = (self.m + self.p, self.size);
         // A basis maps many rows at once; rows in memory are added few by few.
         let some = if self.source.plain().is_some() { (ADDED / width).max(1) } else { MANY };
         let mut cells = vec![0.0; some.min(out.len() / width) * width];
@@ -86,8 +150,15 @@ impl<S: Source> Source for Sketch<'_, S> {
     }
 }
 
+/// The sign of a row.
+#[inline(always)]
+fn sign(i: usize) -> f64 {
+    if scrambled(i as u64) >> 63 == 0 { 1.0 } else { -1.0 }
+}
+
 /// A number that looks random (the finaliser of splitmix64).
-pub(super) fn scrambled(i: u64) -> u64 {
+#[inline(always)]
+fn scrambled(i: u64) -> u64 {
     let mut z = i.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
