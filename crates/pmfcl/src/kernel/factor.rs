@@ -18,11 +18,12 @@
 //! | condition < 1e7, too few rows for a sketch, or it failed  | sums twice, `X₁ᵀX₁ ≈ I`    | 3            |
 //! | all others, and fewer than `2m` rows                      | Householder                | 2            |
 //!
-//! The bound on `X₁` is that on rows which are summed once, for the same reason. Sums of products are off by `γ ‖x_i‖ ‖x_j‖`, `γ` a few `ε`.
-//! A change of `X₁` that explains this is at most `γ σ₁² / 2σ_m` long, times the length of `R₁`'s column, which is at most `1/σ_m` of that of
-//! `X`'s (`σ` of `X₁`): `Δx_j` is at most `γ κ(X₁)² / 2` of `x_j`, and half a digit where `κ(X₁)` is 6. The solve that whitens is off by what is
-//! small in each row of `X₁`, whatever the condition of `R₁`. `κ(X₁)` is estimated, within a factor of two where it is small; what
-//! a sketch has missed stands out, as every step of the inverse iteration multiplies it by `κ²`.
+//! Sums of products of `X₁` are off by `γ σ₁²`, `γ` a few `m ε` and `σ` the singular values of `X₁`. A change of `X₁` that explains this is at
+//! most `γ σ₁² / 2σ_m` long. In column `j` of `X` that is as much times `‖R₁e_j‖`, which is at most `‖x_j‖ / σ_m`: `‖Δx_j‖` is at most
+//! `γ κ(X₁)² / 2` of `‖x_j‖`, 18 `γ` where `κ(X₁)` is 6 and 50 `γ` where it is 10, the bound that rows summed once are held to. (Only the largest of
+//! errors that are all of one direction come near.) The solve that whitens is off by little of each row of `X₁`, whatever the condition of
+//! `R₁`. `κ(X₁)` is estimated, within a factor of two where it is small; what a sketch has missed stands out, as every step of the
+//! inverse iteration multiplies it by `κ²`.
 
 use std::ops::Range;
 
