@@ -1,24 +1,37 @@
 //! An accurate triangle at the speed of sums.
 //!
-//! Sums of products square the condition number; a second round on whitened rows takes the square
-//! back (CholeskyQR2: Yamamoto, Nakatsukasa, Yanagisawa, Fukaya, 2015):
+//! Sums of products square the condition number. So rows are whitened before they are summed, by the triangle of a sketch: far fewer
+//! rows, each the sum of some of them ([`super::sketch`]). Whatever the condition of `X`, that of `X₁` is near `(1 + √(m/k)) / (1 − √(m/k))`
+//! for `k` rows of the sketch, at most 6 for `k ≥ 2m` (randomised Cholesky QR: Balabanov, 2022; Higgins, Boman, Szyld, 2023):
 //!
 //! ```text
-//! XᵀX = R₁ᵀR₁     X₁ = X R₁⁻¹, Y₁ = Y − X₁Z₁     X₁ᵀX₁ = R₂ᵀR₂     R = R₂R₁, Z = R₂Z₁ + Z₂
+//! (SX)ᵀSX = R₁ᵀR₁     X₁ = X R₁⁻¹, Y₁ = Y − X₁Z₁     X₁ᵀX₁ = R₂ᵀR₂     R = R₂R₁, Z = R₂Z₁ + Z₂
 //! ```
 //!
-//! | rows                                                | way                | flops / n m² |
-//! |-----------------------------------------------------|--------------------|--------------|
-//! | condition ≤ 10, nothing explained beyond 99.9 %     | sums once          | 1            |
-//! | condition < 1e7, confirmed by `X₁ᵀX₁ ≈ I`           | sums twice         | 3            |
-//! | all others, and fewer than `2m` rows                | Householder        | 2            |
+//! Sums over all rows can take the place of the sketch (CholeskyQR2: Yamamoto, Nakatsukasa, Yanagisawa, Fukaya, 2015).
+//!
+//! | rows                                                      | way                        | flops / n m² |
+//! |-----------------------------------------------------------|----------------------------|--------------|
+//! | condition ≤ 10, nothing explained beyond 99.9 %           | sums once                  | 1            |
+//! | condition < 1e7, confirmed by that of `X₁`, at most 10    | sums over a sketch, once   | 2 + k/n      |
+//! | the same, where `X₁` shows that the sketch missed columns | sums over a sketch, twice  | 4 + k/n      |
+//! | condition < 1e7, too few rows for a sketch, or it failed  | sums twice, `X₁ᵀX₁ ≈ I`    | 3            |
+//! | all others, and fewer than `2m` rows                      | Householder                | 2            |
+//!
+//! Sums of products of `X₁` are off by `γ σ₁²`, `γ` a few `m ε` and `σ` the singular values of `X₁`. A change of `X₁` that explains this is at
+//! most `γ σ₁² / 2σ_m` long. In column `j` of `X` that is as much times `‖R₁e_j‖`, which is at most `‖x_j‖ / σ_m`: `‖Δx_j‖` is at most
+//! `γ κ(X₁)² / 2` of `‖x_j‖`, 18 `γ` where `κ(X₁)` is 6 and 50 `γ` where it is 10, the bound that rows summed once are held to. (Only the largest of
+//! errors that are all of one direction come near.) The solve that whitens is off by little of each row of `X₁`, whatever the condition of
+//! `R₁`. `κ(X₁)` is estimated, within a factor of two where it is small; what a sketch has missed stands out, as every step of the
+//! inverse iteration multiplies it by `κ²`.
 
 use std::ops::Range;
 
 use super::cholesky::{compose, decompose};
 use super::householder::Staircase;
+use super::sketch::Sketch;
 use super::solve::Whitener;
-use super::strip::fill;
+use super::strip::{DEEP, fill};
 use super::{Gram, Source, Triangle, parallel};
 
 /// One round of sums loses a factor of the condition number in accuracy: one digit is granted.
@@ -26,6 +39,10 @@ const WELL: f64 = 10.0;
 
 /// The unexplained part below which `yy − ‖z‖²` cancels more than three digits.
 const UNEXPLAINED: f64 = 1e-3;
+
+/// Rows that are looked at first, and how much larger the condition of as few rows as a sketch has may be than that of all of them.
+const SOME: usize = DEEP;
+const FEW: f64 = 4.0;
 
 /// Beyond this the first round leaves `X₁` too far from orthogonal to be repaired by a second.
 const ILL: f64 = 1e7;
@@ -55,32 +72,101 @@ pub(crate) fn factor(m: usize, p: usize, source: &impl Source, rows: Range<usize
 
 fn by_sums(m: usize, p: usize, source: &impl Source, rows: Range<usize>) -> Option<Triangle> {
     let mut gram = Gram::new(m, p);
-    gram.add(source, rows.clone());
+    let mut done = rows.start;
+    if let Some(sketch) = Sketch::new(m, p, source, rows.clone()) {
+        let well;
+        (done, well) = begins_well(&mut gram, source, rows.start..rows.start + sketch.rows());
+        if !well && let Some(triangle) = by_sketch(m, p, source, rows.clone(), &sketch) {
+            return Some(triangle);
+        }
+    }
+    gram.add(source, done..rows.end);
     if !in_range(&gram, source, rows.clone()) {
         return None;
     }
     let (first, condition) = decompose(&gram)?;
-    let clear = |k: usize| first.residual[k] >= UNEXPLAINED * gram.yy(k);
-    if condition <= WELL && (0..p).all(clear) {
+    if condition <= WELL && clear(&first, &gram) {
         return Some(first);
     }
     if condition > ILL {
         return None;
     }
-    let mut cells = first.cells.clone();
-    for (i, row) in cells.chunks_exact_mut(m + p).enumerate() {
-        if row[i] <= 0.0 {
-            row[i] = 1.0; // a feature that is always zero stays zero
-        }
+    repeated(&first, source, rows)
+}
+
+/// Adds the first of the given rows to the sums: some, and all unless those have shown a condition of more than [`WELL`]. Returns where the
+/// rest begins, and whether the sums of all rows may well be accurate at once.
+fn begins_well(gram: &mut Gram, source: &impl Source, rows: Range<usize>) -> (usize, bool) {
+    let (m, _) = gram.shape();
+    let some = rows.end.min(rows.start + SOME);
+    gram.add(source, rows.start..some);
+    // Of a matrix with ones on its diagonal no eigenvalue is above ‖·‖F, and the largest is no less than ‖·‖F² / m. The least is at most 1.
+    if gram.correlation_norm().powi(2) > WELL.powi(2) * m as f64 {
+        return (some, false);
     }
-    let whitener = Whitener::new(m, p, &cells);
+    gram.add(source, some..rows.end);
+    let first = decompose(gram);
+    let well =
+        |(first, condition): &(Triangle, f64)| *condition <= FEW * WELL && clear(first, gram);
+    (rows.end, first.as_ref().is_some_and(well))
+}
+
+/// Whether rows that have left this of the targets have left enough to be read off sums.
+fn clear(triangle: &Triangle, gram: &Gram) -> bool {
+    (0..triangle.p).all(|k| triangle.residual[k] >= UNEXPLAINED * gram.yy(k))
+}
+
+/// Whitens by the triangle of a sketch, and sums once; twice where the sketch has missed something.
+pub(super) fn by_sketch<S: Source>(
+    m: usize,
+    p: usize,
+    source: &S,
+    rows: Range<usize>,
+    sketch: &Sketch<'_, S>,
+) -> Option<Triangle> {
+    let mut gram = Gram::new(m, p);
+    gram.add(sketch, 0..sketch.rows());
+    if !in_range(&gram, source, rows.clone()) {
+        return None;
+    }
+    let (first, condition) = decompose(&gram)?;
+    if condition > ILL {
+        return None;
+    }
+    let whitened = whitened(&first, source, rows.clone());
+    let (second, condition) = decompose(&whitened)?;
+    let both = compose(&second, &first);
+    // What is left of a target that is nearly explained is rounding, of which no digits are needed.
+    let fine = (0..p).all(|k| {
+        let left = whitened.yy(k);
+        second.residual[k] >= UNEXPLAINED * left || left <= f64::EPSILON * gram.yy(k)
+    });
+    if condition <= WELL && fine {
+        return Some(both);
+    }
+    if condition > ILL {
+        return None;
+    }
+    repeated(&both, source, rows)
+}
+
+/// Sums of products of rows whitened by a triangle.
+pub(super) fn whitened(first: &Triangle, source: &impl Source, rows: Range<usize>) -> Gram {
+    let (m, p) = (first.m, first.p);
+    let whitener = Whitener::new(m, p, &first.cells);
     let mut whitened = Gram::new(m, p);
     whitened.add_prepared(source, rows, |strip| whitener.apply(strip));
+    whitened
+}
+
+/// The triangle of rows of which sums have given one already, by sums over whitened ones.
+fn repeated(first: &Triangle, source: &impl Source, rows: Range<usize>) -> Option<Triangle> {
+    let whitened = whitened(first, source, rows);
     if distance_from_identity(&whitened).total_cmp(&0.5).is_gt() {
         return None;
     }
     let (second, _) = decompose(&whitened)?;
-    Some(compose(&second, &first))
+    Some(compose(&second, first))
 }
 
 /// Whether all squares are far from overflow and underflow, or exactly zero.
@@ -126,7 +212,12 @@ fn distance_from_identity(gram: &Gram) -> f64 {
 }
 
 /// Householder's method, strip after strip above what the strips before have left.
-fn by_reflections(m: usize, p: usize, source: &impl Source, rows: Range<usize>) -> Triangle {
+pub(super) fn by_reflections(
+    m: usize,
+    p: usize,
+    source: &impl Source,
+    rows: Range<usize>,
+) -> Triangle {
     let width = m + p;
     let deep = if m <= 1024 { (4 * m).max(1024) } else { 4096.max(m) };
     // The basis maps many rows at once; they are turned few by few, so that a cache line of each column stays in cache.

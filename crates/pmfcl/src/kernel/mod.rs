@@ -32,6 +32,7 @@ mod mixed;
 mod parallel;
 mod pivoted;
 mod root;
+mod sketch;
 mod solve;
 mod strip;
 #[cfg(test)]

@@ -43,12 +43,13 @@ pub(super) struct Whitener {
 }
 
 impl Whitener {
-    /// Lays out `m` rows of width `m + p`; the diagonal is positive.
+    /// Lays out `m` rows of width `m + p`. Features that are always zero have zero rows, and stay zero.
     pub(super) fn new(m: usize, p: usize, cells: &[f64]) -> Self {
         let (x, y) = (m.div_ceil(WIDE), p.div_ceil(WIDE));
         let size = Instructions::current().group();
         // Columns that only fill up a panel are zero; a one on the diagonal keeps them so.
         let r = |i: usize, j: usize| match (i < m, j < m) {
+            (true, true) if i == j && cells[i * (m + p) + j] <= 0.0 => 1.0,
             (true, true) if i <= j => cells[i * (m + p) + j],
             (false, false) if i == j => 1.0,
             _ => 0.0,

@@ -8,6 +8,7 @@ mod made;
 use double::{Double, least_squares};
 use instructions::tests::each_set;
 use made::{Made, well_conditioned};
+use sketch::Sketch;
 
 const EPS: f64 = f64::EPSILON;
 
@@ -308,6 +309,9 @@ fn bits_do_not_depend_on_the_number_of_threads() {
             assert!(found[0] == found[1], "{set} {n} × {m}: two threads differ from one");
             assert!(found[0] == found[2], "{set} {n} × {m}: three threads differ from one");
         }
+        let rows = made::correlated(2800, 390, 2, 1e3);
+        let found = [1, 2, 3].map(|threads| with_threads(threads, || factor_all(&rows)));
+        assert!(found[0] == found[1] && found[0] == found[2], "{set}: by a sketch");
     });
 }
 
@@ -340,6 +344,104 @@ fn solutions_are_as_near_to_the_truth_as_householders() {
 }
 
 #[test]
+fn solutions_by_a_sketch_are_as_near_to_the_truth_as_householders() {
+    for seed in 0..12 {
+        let m = [1, 2, 7, 16, 31, 50][seed % 6];
+        let n = (3 + 2 * seed) * (2 * m + 128) + 31 * seed;
+        for power in [0, 1, 2, 4, 6, 7, 10].into_iter().take(if m > 1 { 7 } else { 1 }) {
+            let noise = [0.1, 1e-9, 3.0][seed % 3];
+            let rows = made::with_condition(n, m.max(2), 10f64.powi(power), noise, seed as u64);
+            let truth = least_squares(&rows.cells, rows.m);
+            let faer = distance(&solve_by_faer(&rows), &truth);
+            each_set(|set| {
+                let found = factor_all(&rows);
+                if power > 7 {
+                    // No sums are used: how far it is off is Householder's luck.
+                    return assert_eq!(found, factor::by_reflections(rows.m, 1, &rows, 0..n));
+                }
+                let ours = distance(&solve(&found), &truth);
+                println!("{set} {n} × {m} 1e{power} noise {noise:e}: {ours:.1e} faer {faer:.1e}");
+                assert!(ours <= 20.0 * faer.max(m as f64 * EPS), "{ours:e} against {faer:e}");
+            });
+        }
+    }
+}
+
+#[test]
+fn rows_that_a_sketch_may_miss_keep_their_products() {
+    each_set(|_| {
+        let (n, m) = (900, 30);
+        let plain = made::correlated(n, m, 2, 1e3);
+        let width = m + 2;
+        let changed = |change: fn(usize, &mut [f64])| {
+            let mut rows = plain.clone();
+            rows.cells.chunks_exact_mut(width).enumerate().for_each(|(i, row)| change(i, row));
+            rows
+        };
+        for rows in [
+            // One row outweighs all others; it alone has a feature; so do some neighbours, or every 37th row.
+            changed(|i, row| row.iter_mut().for_each(|v| *v *= if i == 500 { 1e6 } else { 1.0 })),
+            changed(|i, row| row[29] = if i == 899 { 1.0 } else { 0.0 }),
+            changed(|i, row| (0..20).for_each(|j| row[j] = f64::from(i == 400 + j))),
+            changed(|i, row| (0..20).for_each(|j| row[j] = f64::from(i == 37 * j))),
+            // A constant, and a feature of two values in sorted rows.
+            changed(|i, row| (row[0], row[1]) = (1.0, f64::from(i > 600))),
+        ] {
+            assert_same_products(&factor_all(&rows), &rows);
+        }
+        // A few rows, over and over: at once, and in turns as long as a block.
+        for times in [1, 20, 225] {
+            let mut rows = plain.clone();
+            let row = |i: usize| i / times % 45;
+            rows.cells =
+                (0..n).flat_map(|i| plain.cells[row(i) * width..][..width].to_vec()).collect();
+            assert_same_products(&factor_all(&rows), &rows);
+        }
+    });
+}
+
+#[test]
+fn where_a_sketch_fails_it_is_repaired_or_not_used() {
+    let (n, m, p) = (900, 20, 1);
+    let plain = made::correlated(n, m, p, 1e3);
+    let size = Sketch::new(m, p, &plain, 0..n).unwrap().rows();
+    // Where a row goes, by a source that has no other.
+    let place = |i: usize| {
+        let mut rows = Made { cells: vec![0.0; n * (m + p)], m, p };
+        rows.cells[i * (m + p)] = 1.0;
+        let mut cells = vec![0.0; size * (m + p)];
+        Sketch::new(m, p, &rows, 0..n).unwrap().fill(0, &mut cells);
+        let found: Vec<usize> = (0..size).filter(|t| cells[t * (m + p)].abs() > 0.0).collect();
+        assert_eq!(found.len(), 1, "row {i} is in one row of the sketch");
+        found[0]
+    };
+    let meets = (size..n).find(|&i| place(i) == place(5)).unwrap();
+    each_set(|set| {
+        // Two features that only two rows have, which the sketch has in one: apart from a small part, it sees one feature.
+        for small in [0.0, 1e-4, 1e-9] {
+            let mut rows = plain.clone();
+            for (i, row) in rows.cells.chunks_exact_mut(m + p).enumerate() {
+                row[3] = small * row[13] * 1e-3 + f64::from(i == 5);
+                row[8] = small * row[18] * row[17] * 1e-6 + f64::from(i == meets);
+            }
+            let sketch = Sketch::new(m, p, &rows, 0..n).unwrap();
+            let mut sums = Gram::new(m, p);
+            sums.add(&sketch, 0..size);
+            let found = factor::by_sketch(m, p, &rows, 0..n, &sketch);
+            if small > 1e-5 {
+                let first = decompose(&sums).unwrap().0;
+                let missed = decompose(&factor::whitened(&first, &rows, 0..n)).unwrap().1;
+                assert!(missed > 10.0, "{set}: {missed}");
+                assert_same_products(&found.unwrap(), &rows);
+            } else {
+                assert!(found.is_none(), "{set}: {small:e}");
+            }
+            assert_same_products(&factor_all(&rows), &rows);
+        }
+    });
+}
+
+#[test]
 fn solutions_of_stacked_pieces_are_as_near_to_the_truth() {
     for power in [0, 3, 6, 8] {
         let rows = made::with_condition(1600, 30, 10f64.powi(power), 0.1, 9);
@@ -356,8 +458,8 @@ fn solutions_of_stacked_pieces_are_as_near_to_the_truth() {
 #[test]
 fn zero_columns_give_zero_rows_and_disturb_nobody() {
     each_set(|_| {
-        for common in [0.0, 1e3] {
-            let mut rows = made::correlated(500, 21, 2, common);
+        for (n, common) in [(500, 0.0), (500, 1e3), (700, 0.0), (700, 1e3)] {
+            let mut rows = made::correlated(n, 21, 2, common);
             for row in rows.cells.chunks_exact_mut(23) {
                 row[0] = 0.0;
                 row[7] = 0.0;
@@ -498,13 +600,15 @@ impl Source for Lying {
 #[test]
 fn rows_packed_from_where_they_lie_give_the_same_bits() {
     let widths = [0, 1, 6, 7, 8, 9, 15, 16, 17, 63, 70, 130, 200];
-    for (features, p, n) in widths.into_iter().flat_map(|m| [(m, 1, 400), (m, 9, 171), (m, 2, 3)]) {
+    let few = widths.into_iter().flat_map(|m| [(m, 1, 400), (m, 9, 171), (m, 2, 3)]);
+    // So many rows of a common part that a sketch of them is taken.
+    for (features, p, n) in few.chain([(1, 1, 700), (15, 9, 700), (70, 2, 1100)]) {
         for (intercept, shifted) in [(false, false), (true, false), (true, true)] {
             let m = features + usize::from(intercept);
             if m == 0 {
                 continue;
             }
-            let rows = well_conditioned(n, features, p);
+            let rows = made::correlated(n, features, p, if n < 700 { 0.0 } else { 1e3 });
             let first = rows.cells[..features + p].iter();
             let none = std::iter::repeat_n(0.0, usize::from(intercept));
             let shift: Vec<f64> =
