@@ -19,7 +19,7 @@ use super::cholesky::{factor_corner, solve_right};
 use super::gram::Gram;
 use super::instructions::dispatch;
 use super::strip::{DEEP, STRIPS, WIDE};
-use super::{Source, zeros};
+use super::{Source, each, zeros};
 
 /// Rows factored together: as many as the sums pass through the processor for once. A multiple of 24, which is how many zeros at the
 /// beginning of a row a strip passes over at once.
@@ -70,23 +70,11 @@ impl Root {
 
     /// `x ← R⁻¹x`
     pub(crate) fn substitute_back(&self, x: &mut [f64]) {
-        self.on_panels(x, |blocks, x| dispatch(Back { blocks, x }));
-    }
-
-    /// `g ← (RᵀR)⁻¹g`
-    pub(crate) fn solve(&self, g: &mut [f64]) {
-        self.on_panels(g, |blocks, x| {
-            dispatch(Forth { blocks, x });
-            dispatch(Back { blocks, x });
-        });
-    }
-
-    /// Runs `work` with the blocks of `R` and `x` in panels, filled up with zeros.
-    fn on_panels(&self, x: &mut [f64], work: impl FnOnce(&[Block], &mut [[f64; WIDE]])) {
+        // In panels, filled up with zeros.
         let mut panels = vec![[0.0; WIDE]; x.len().div_ceil(WIDE)];
         panels.as_flattened_mut()[..x.len()].copy_from_slice(x);
         let rows = pulp::as_arrays::<WIDE, f64>(self.0.blocks()).0;
-        work(pulp::as_arrays::<WIDE, [f64; WIDE]>(rows).0, &mut panels);
+        back(pulp::as_arrays::<WIDE, [f64; WIDE]>(rows).0, &mut panels);
         x.copy_from_slice(&panels.as_flattened()[..x.len()]);
     }
 }
@@ -119,49 +107,34 @@ impl Source for Known<'_> {
     }
 }
 
+/// Panels that are solved one after another before all others see them, and those of the others that one thread works on at once. Threads
+/// share what lies outside of the triangles on the diagonal, which is nearly all of `R` and takes as long as memory takes to read it.
+const GROUP: usize = 32;
+
 /// The blocks of one column of blocks.
 fn column(j: usize) -> Range<usize> {
     j * (j + 1) / 2..(j + 1) * (j + 2) / 2
 }
 
-/// `x ← R⁻ᵀx`; a column that only fills up the last panel has a pivot of 0 and stays 0.
-struct Forth<'a> {
-    blocks: &'a [Block],
-    x: &'a mut [[f64; WIDE]],
-}
-
-impl WithSimd for Forth<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, _: S) {
-        let Self { blocks, x } = self;
-        // Loops by number: what iterators do is compiled by itself, for the oldest processor.
-        for j in 0..x.len() {
-            let blocks = &blocks[column(j)];
-            let mut sums = [[0.0; WIDE]; 2];
-            for i in 0..j {
-                for a in 0..WIDE {
-                    for b in 0..WIDE {
-                        sums[a % 2][b] += blocks[i][a][b] * x[i][a];
-                    }
-                }
-            }
-            for b in 0..WIDE {
-                let mut rest = x[j][b] - (sums[0][b] + sums[1][b]);
-                for a in 0..b {
-                    rest -= blocks[j][a][b] * x[j][a];
-                }
-                let pivot = blocks[j][b][b];
-                x[j][b] = if pivot > 0.0 { rest / pivot } else { 0.0 };
-            }
-        }
+/// `x ← R⁻¹x`; a column that only fills up the last panel has a pivot of 0 and stays 0.
+fn back(blocks: &[Block], x: &mut [[f64; WIDE]]) {
+    for first in (0..x.len()).step_by(GROUP).rev() {
+        let (before, rest) = x.split_at_mut(first);
+        let count = GROUP.min(rest.len());
+        let own = &mut rest[..count];
+        dispatch(Back { blocks, first, x: own });
+        let known = &*own;
+        let parts = (0..).step_by(GROUP).zip(before.chunks_mut(GROUP)).collect();
+        each(parts, |(from, x): (usize, &mut [_])| {
+            dispatch(Spread { blocks, first, known, from, x });
+        });
     }
 }
 
-/// `x ← R⁻¹x`, likewise.
+/// Solves panels `first..` for their own triangle.
 struct Back<'a> {
     blocks: &'a [Block],
+    first: usize,
     x: &'a mut [[f64; WIDE]],
 }
 
@@ -170,9 +143,10 @@ impl WithSimd for Back<'_> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, _: S) {
-        let Self { blocks, x } = self;
+        let Self { blocks, first, x } = self;
+        // Loops by number: what iterators do is compiled by itself, for the oldest processor.
         for j in (0..x.len()).rev() {
-            let blocks = &blocks[column(j)];
+            let blocks = &blocks[column(first + j)][first..];
             for a in (0..WIDE).rev() {
                 let mut rest = x[j][a];
                 for b in a + 1..WIDE {
@@ -183,16 +157,46 @@ impl WithSimd for Back<'_> {
             }
             let known = x[j];
             for i in 0..j {
-                for a in 0..WIDE {
-                    let mut sums = [0.0; WIDE];
-                    for b in 0..WIDE {
-                        sums[b] = blocks[i][a][b] * known[b];
-                    }
-                    let [c, d, e, f, g, h, k, l] = sums;
-                    x[i][a] -= ((c + g) + (d + h)) + ((e + k) + (f + l));
-                }
+                subtract(&blocks[i], &known, &mut x[i]);
             }
         }
+    }
+}
+
+/// Subtracts from panels `from..` what panels `first..`, which are known, contribute.
+struct Spread<'a> {
+    blocks: &'a [Block],
+    first: usize,
+    known: &'a [[f64; WIDE]],
+    from: usize,
+    x: &'a mut [[f64; WIDE]],
+}
+
+impl WithSimd for Spread<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) {
+        let Self { blocks, first, known, from, x } = self;
+        for j in (0..known.len()).rev() {
+            let blocks = &blocks[column(first + j)][from..];
+            for i in 0..x.len() {
+                subtract(&blocks[i], &known[j], &mut x[i]);
+            }
+        }
+    }
+}
+
+/// `x ← x − block · known`
+#[inline(always)]
+fn subtract(block: &Block, known: &[f64; WIDE], x: &mut [f64; WIDE]) {
+    for a in 0..WIDE {
+        let mut sums = [0.0; WIDE];
+        for b in 0..WIDE {
+            sums[b] = block[a][b] * known[b];
+        }
+        let [c, d, e, f, g, h, k, l] = sums;
+        x[a] -= ((c + g) + (d + h)) + ((e + k) + (f + l));
     }
 }
 
@@ -240,12 +244,6 @@ mod tests {
                     let z = expected[i * width + m + k];
                     assert!((root.z(i, k) - z).abs() <= 1e-10, "{m} {i} {k}");
                 }
-            }
-            let x: Vec<f64> = (0..m).map(|i| draw(77 + i)).collect();
-            let mut g = gram.times(&x);
-            root.solve(&mut g);
-            for (a, b) in g.iter().zip(&x) {
-                assert!((a - b).abs() <= 1e-9, "{m}: {a} against {b}");
             }
             for k in 0..p {
                 let mut theta: Vec<f64> = (0..m).map(|j| root.z(j, k)).collect();

@@ -132,20 +132,19 @@ impl Held {
     const MOST: f64 = 1e8;
 
     /// Whether sums under this ridge keep eight digits. With columns scaled to unit length no eigenvalue is below the least share of
-    /// the ridge in a column's square, or above the Frobenius norm.
+    /// the ridge in a column's square, or above the number of columns.
     fn is_enough(self, sums: &Sums, n: f64) -> bool {
-        let rest = sums.rest();
-        let (m, _) = rest.shape();
+        let (m, _) = sums.shape();
         if self.ridge <= 0.0 {
             return false;
         }
         let share = |j: usize| {
-            let variance = rest.xx(j, j) / n;
+            let variance = sums.xx(j) / n;
             let hold = self.ridge * if self.standardize { variance } else { 1.0 };
             if variance > 0.0 { (variance + hold) / hold } else { 1.0 }
         };
-        let largest = rest.correlation_norm() + 1.0;
-        largest * (1..m).map(share).fold(1.0, f64::max) <= Self::MOST
+        let most = Self::MOST / (1..m).map(share).fold(1.0, f64::max);
+        m as f64 <= most || sums.largest() <= most
     }
 }
 
@@ -417,26 +416,66 @@ impl Summarizer {
 
     /// The sums of the few rows that wait; `None` where they would keep too few digits.
     fn sum_few(&mut self, held: Held) -> Result<Option<Summary>> {
-        let waiting = self.pending.clone();
-        let shrunk = std::mem::replace(&mut self.shrunk, true);
-        self.flush()?;
-        let State::Sums { sums, shift, units } = &mut self.state else { return Ok(None) };
-        let (m, mixed) = (self.design.width(), units.is_some());
-        let mut gram = std::mem::replace(sums, Gram::new(1, 1));
-        let summary = kernel::with_threads(self.threads, || {
-            if mixed {
-                let first = usize::from(self.design.intercept());
-                gram.lift(first, Accumulator::single_precision(m));
-            }
-            let sums = Sums::new(gram, shift, Some(self.rows));
+        let sums = if self.design.intercept()
+            && !self.pending.weighted
+            && 2 * self.rows <= self.design.width() as u64
+        {
+            self.few_rows()?
+        } else {
+            self.few_sums()?
+        };
+        kernel::with_threads(self.threads, || {
             if !held.is_enough(&sums, self.n) {
                 return Ok(None);
             }
             let target_sum = self.target_sum.iter().map(|s| s.value()).collect();
             Summary::of_sums(self.n, target_sum, sums).map(Some)
-        })?;
+        })
+    }
+
+    /// Sums that are made when they are asked for: the rows take less memory.
+    fn few_rows(&mut self) -> Result<Sums> {
+        let (m, p) = (self.design.width(), self.targets);
+        let held = std::mem::take(&mut self.pending);
+        let x = Rows::new(&held.x, self.design.inputs())?;
+        let y = Rows::new(&held.y, p)?;
+        self.fix_shift(&x, &y);
+        let State::Sums { shift, units, .. } = &self.state else {
+            unreachable!("only sums are kept")
+        };
+        let leaf = Leaf {
+            design: &self.design,
+            x,
+            y,
+            scale: None,
+            shift: shift.clone(),
+            failure: Mutex::new(None),
+        };
+        let single = units.clone().map(|units| (units, Accumulator::single_precision(m)));
+        let sums =
+            kernel::with_threads(self.threads, || Sums::of_few(&leaf, (m, p), shift, single));
+        let bad = (0..m).find(|&j| !sums.xx(j).is_finite());
+        leaf.check(bad.or_else(|| (0..p).find(|&k| !sums.yy(k).is_finite()).map(|k| m + k)))?;
+        self.pending = held;
+        Ok(sums)
+    }
+
+    /// Sums over the rows that wait, which go on waiting.
+    fn few_sums(&mut self) -> Result<Sums> {
+        let waiting = self.pending.clone();
+        let shrunk = std::mem::replace(&mut self.shrunk, true);
+        self.flush()?;
+        let m = self.design.width();
+        let State::Sums { sums, shift, units } = &mut self.state else {
+            unreachable!("only sums are kept")
+        };
+        let mut gram = std::mem::replace(sums, Gram::new(1, 1));
+        if units.is_some() {
+            gram.lift(usize::from(self.design.intercept()), Accumulator::single_precision(m));
+        }
+        let sums = kernel::with_threads(self.threads, || Sums::new(gram, shift, Some(self.rows)));
         (self.pending, self.shrunk, self.reduced) = (waiting, shrunk, 0);
-        Ok(summary)
+        Ok(sums)
     }
 
     fn check(&self, x: &Rows<'_>, y: &Rows<'_>, weights: Option<&[f64]>) -> Result<()> {

@@ -140,6 +140,9 @@ impl Summary {
         out.extend_from_slice(&self.n.to_le_bytes());
         out.extend_from_slice(&sums.rows().unwrap_or(0).to_le_bytes());
         let mut put = |numbers: &[f64]| {
+            if cfg!(target_endian = "little") {
+                return out.extend_from_slice(pulp::bytemuck::cast_slice(numbers));
+            }
             numbers.iter().for_each(|v| out.extend_from_slice(&v.to_le_bytes()));
         };
         put(sums.first());

@@ -27,6 +27,7 @@ mod bytes;
 mod counter;
 mod diagonal;
 mod echelon;
+mod few_rows;
 mod products;
 mod sums;
 
@@ -165,7 +166,7 @@ impl Summary {
     /// Of centred targets: the squares of the mean are left out, not taken off, which would cost the digits of the deviation.
     pub(crate) fn target_spread(&self, k: usize, intercept: bool) -> (f64, f64) {
         let (weight, mean, squares) = match self.sums() {
-            Some(sums) => (sums.first()[0], sums.first()[self.m + k], sums.rest().yy(k)),
+            Some(sums) => (sums.first()[0], sums.first()[self.m + k], sums.yy(k)),
             None if self.pivots().next() == Some(0) => {
                 let below = self.iter().skip(1).map(|(_, _, z)| z[k] * z[k]).sum::<f64>();
                 let (_, r, z) = self.row(0);
@@ -323,7 +324,7 @@ impl Summary {
         let mut centred = vec![0.0; self.m];
         match self.sums() {
             Some(sums) if first == 1 => {
-                centred.iter_mut().enumerate().for_each(|(j, s)| *s = sums.rest().xx(j, j));
+                centred.iter_mut().enumerate().for_each(|(j, s)| *s = sums.xx(j));
             }
             Some(sums) => centred = sums.column_squares(),
             None => {
@@ -343,7 +344,7 @@ impl Summary {
     /// `Σ w y²` of target `k`.
     pub(crate) fn squares(&self, k: usize) -> f64 {
         if let Some(sums) = self.sums() {
-            return sums.first()[self.m + k].powi(2) + sums.rest().yy(k);
+            return sums.first()[self.m + k].powi(2) + sums.yy(k);
         }
         self.residual()[k] + self.iter().map(|(_, _, z)| z[k] * z[k]).sum::<f64>()
     }

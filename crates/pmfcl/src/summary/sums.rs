@@ -13,6 +13,7 @@
 use std::sync::{Arc, OnceLock};
 
 use super::echelon::Decision;
+use super::few_rows::FewRows;
 use super::{Echelon, Form, Summary, dot, echelon};
 use crate::error::{Error, Result};
 use crate::kernel::{Gram, Source};
@@ -29,7 +30,7 @@ pub(crate) struct Sums {
     /// The first row of the triangle, features and targets; zeros where column 0 is zero in all rows.
     first: Vec<f64>,
     /// Sums of products of what the rows have in addition to it. Column 0 is zero.
-    rest: Gram,
+    rest: Rest,
     /// Rows, where they were counted: the rank is not above their number.
     rows: Option<u64>,
     /// How the triangle is made.
@@ -37,10 +38,68 @@ pub(crate) struct Sums {
     echelon: OnceLock<Echelon>,
 }
 
+/// Sums of products, or the few rows that they are made of when somebody asks.
+#[derive(Debug, Clone)]
+enum Rest {
+    Made(Gram),
+    Rows(FewRows),
+}
+
+impl Rest {
+    fn gram(&self) -> &Gram {
+        match self {
+            Self::Made(gram) => gram,
+            Self::Rows(rows) => rows.gram(),
+        }
+    }
+
+    /// The sums to change.
+    fn gram_mut(&mut self) -> &mut Gram {
+        if let Self::Rows(rows) = self {
+            *self = Self::Made(rows.gram().clone());
+        }
+        match self {
+            Self::Made(gram) => gram,
+            Self::Rows(_) => unreachable!("replaced above"),
+        }
+    }
+
+    fn shape(&self) -> (usize, usize) {
+        match self {
+            Self::Made(gram) => gram.shape(),
+            Self::Rows(rows) => rows.shape(),
+        }
+    }
+
+    /// The sum of squares of feature `j`.
+    fn xx(&self, j: usize) -> f64 {
+        match self {
+            Self::Made(gram) => gram.xx(j, j),
+            Self::Rows(rows) => rows.xx(j),
+        }
+    }
+
+    /// The sum of squares of target `k`.
+    fn yy(&self, k: usize) -> f64 {
+        match self {
+            Self::Made(gram) => gram.yy(k),
+            Self::Rows(rows) => rows.yy(k),
+        }
+    }
+
+    /// Adds these, times `factor`, to other sums.
+    fn add_to(&self, sums: &mut Gram, factor: f64) {
+        match self {
+            Self::Made(gram) => sums.add_scaled(gram, factor),
+            Self::Rows(rows) => rows.add_to(sums, factor),
+        }
+    }
+}
+
 impl Sums {
     /// Sums over no rows.
     fn empty(m: usize, p: usize) -> Self {
-        let (first, rest) = (vec![0.0; m + p], Gram::new(m, p));
+        let (first, rest) = (vec![0.0; m + p], Rest::Made(Gram::new(m, p)));
         let (rows, decision) = (Some(0), Decision::ByColumn);
         Self { first, rest, rows, decision, echelon: OnceLock::new() }
     }
@@ -65,12 +124,30 @@ impl Sums {
                 rest.clear(j);
             }
         }
+        let rest = Rest::Made(rest);
         Self { first, rest, rows, decision: Decision::ByColumn, echelon: OnceLock::new() }
+    }
+
+    /// The sums of few rows, each of weight 1, from which `shift` was subtracted; the first feature is 1. In single precision where the
+    /// power of two for each feature and the lift are given.
+    pub(super) fn of_few(
+        source: &impl Source,
+        shape: (usize, usize),
+        shift: &[f64],
+        single: Option<(Vec<f64>, f64)>,
+    ) -> Self {
+        let (rows, mut first) = FewRows::of(source, shape, shift, single);
+        let count = rows.len() as u64;
+        let root = (count as f64).sqrt();
+        first.iter_mut().for_each(|mean| *mean *= root);
+        let (rest, decision) = (Rest::Rows(rows), Decision::ByColumn);
+        Self { first, rest, rows: Some(count), decision, echelon: OnceLock::new() }
     }
 
     /// Sums as they were kept: the first row, what the rows have in addition to it, and how many rows there were.
     pub(super) fn kept(first: Vec<f64>, rest: Gram, rows: Option<u64>, shrunk: bool) -> Self {
         let decision = Decision::ByColumn;
+        let rest = Rest::Made(rest);
         Self { first, rest, rows, decision, echelon: OnceLock::new() }.shrunk(shrunk)
     }
 
@@ -97,12 +174,35 @@ impl Sums {
 
     /// Sums of products of what the rows have in addition to the first row.
     pub(crate) fn rest(&self) -> &Gram {
-        &self.rest
+        self.rest.gram()
+    }
+
+    /// The largest eigenvalue of the products with features scaled to unit length, or more.
+    pub(super) fn largest(&self) -> f64 {
+        match &self.rest {
+            Rest::Made(gram) => gram.correlation_norm() + 1.0,
+            Rest::Rows(rows) => 2.0 * rows.largest() + 1.0,
+        }
+    }
+
+    /// Features and targets.
+    pub(super) fn shape(&self) -> (usize, usize) {
+        self.rest.shape()
+    }
+
+    /// The sum of squares of feature `j` in addition to the first row.
+    pub(super) fn xx(&self, j: usize) -> f64 {
+        self.rest.xx(j)
+    }
+
+    /// The same of target `k`.
+    pub(super) fn yy(&self, k: usize) -> f64 {
+        self.rest.yy(k)
     }
 
     /// Adds the sums over other rows, times `factor`.
     fn add(&mut self, other: &Self, factor: f64) {
-        self.rest.add_scaled(&other.rest, factor);
+        other.rest.add_to(self.rest.gram_mut(), factor);
         let root = factor.sqrt();
         self.add_row(other.first.iter().map(|v| root * v).collect());
         if other.is_shrunk() {
@@ -115,7 +215,7 @@ impl Sums {
     fn add_triangle(&mut self, part: &Summary, factor: f64) {
         let (m, p, root) = (part.m, part.p, factor.sqrt());
         for (k, c) in part.residual().iter().enumerate() {
-            self.rest.add_yy(k, factor * c);
+            self.rest.gram_mut().add_yy(k, factor * c);
         }
         let mut top = 0;
         if part.pivots().next() == Some(0) {
@@ -126,16 +226,17 @@ impl Sums {
             self.add_row(row);
             top = 1;
         }
+        let rest = self.rest.gram_mut();
         if part.is_diagonal() {
             for (j, r, z) in part.iter().skip(top) {
-                self.rest.raise(j, factor * r[0] * r[0]);
+                rest.raise(j, factor * r[0] * r[0]);
                 for (k, z) in z.iter().enumerate() {
-                    self.rest.add_xy(j, k, factor * r[0] * z);
-                    self.rest.add_yy(k, factor * z * z);
+                    rest.add_xy(j, k, factor * r[0] * z);
+                    rest.add_yy(k, factor * z * z);
                 }
             }
         } else {
-            self.rest.add(&Scaled { part, root }, top..part.rank());
+            rest.add(&Scaled { part, root }, top..part.rank());
         }
         // Rows that leave no residual are as many as the rank, or in the span of so many.
         let exact = part.residual().iter().all(|c| *c <= 0.0);
@@ -153,7 +254,7 @@ impl Sums {
         }
         row[0] = 0.0;
         if row.iter().any(|v| *v != 0.0) {
-            self.rest.add_outer(&row, 1.0);
+            self.rest.gram_mut().add_outer(&row, 1.0);
         }
         self.echelon = OnceLock::new();
     }
@@ -166,7 +267,7 @@ impl Sums {
     fn scale(&mut self, factor: f64) {
         let root = factor.sqrt();
         self.first.iter_mut().for_each(|v| *v *= root);
-        self.rest.scale(factor);
+        self.rest.gram_mut().scale(factor);
         self.echelon = OnceLock::new();
     }
 
@@ -175,7 +276,10 @@ impl Sums {
         let (m, _) = self.rest.shape();
         let mut first = self.first[..m].to_vec();
         first.extend((0..count).map(|k| from(k).map_or(0.0, |k| self.first[m + k])));
-        let rest = self.rest.with_targets(count, from);
+        let rest = match &self.rest {
+            Rest::Made(gram) => Rest::Made(gram.with_targets(count, from)),
+            Rest::Rows(rows) => Rest::Rows(rows.with_targets(count, from)),
+        };
         let (rows, decision) = (self.rows, self.decision);
         Self { first, rest, rows, decision, echelon: OnceLock::new() }
     }
@@ -184,27 +288,36 @@ impl Sums {
     pub(super) fn echelon(&self) -> &Echelon {
         self.echelon.get_or_init(|| {
             let most = self.rows.and_then(|rows| usize::try_from(rows).ok());
-            echelon::of_sums(&self.first, &self.rest, most, self.decision)
+            echelon::of_sums(&self.first, self.rest(), most, self.decision)
         })
     }
 
     /// Whether no sum has overflowed.
     pub(super) fn is_finite(&self) -> bool {
-        self.first.iter().all(|v| v.is_finite()) && self.rest.is_finite()
+        let (m, p) = self.shape();
+        // Squares bound all products, so the diagonal tells.
+        self.first.iter().all(|v| v.is_finite())
+            && (0..m).all(|j| self.xx(j).is_finite())
+            && (0..p).all(|k| self.yy(k).is_finite())
     }
 
     /// `Σ w x_j²` of every design column.
     pub(super) fn column_squares(&self) -> Vec<f64> {
         let (m, _) = self.rest.shape();
-        (0..m).map(|j| self.first[j] * self.first[j] + self.rest.xx(j, j)).collect()
+        (0..m).map(|j| self.first[j] * self.first[j] + self.xx(j)).collect()
     }
 
     /// `Σ w (y_k − xᵀθ)²` of target `k`.
     pub(super) fn squared_errors(&self, k: usize, theta: &[f64]) -> f64 {
         let (m, _) = self.rest.shape();
         let first = dot(&self.first[..m], theta) - self.first[m + k];
-        let pulled: f64 = (0..m).map(|j| self.rest.xy(j, k) * theta[j]).sum();
-        let rest = self.rest.yy(k) + dot(&self.rest.times(theta), theta) - 2.0 * pulled;
+        let rest = match &self.rest {
+            Rest::Rows(rows) => rows.squared_errors(k, theta),
+            Rest::Made(sums) => {
+                let pulled: f64 = (0..m).map(|j| sums.xy(j, k) * theta[j]).sum();
+                sums.yy(k) + dot(&sums.times(theta), theta) - 2.0 * pulled
+            }
+        };
         first * first + rest.max(0.0)
     }
 
@@ -212,7 +325,7 @@ impl Sums {
     fn most_rank(&self) -> usize {
         let (m, _) = self.rest.shape();
         let own = usize::from(self.first[0] > 0.0);
-        let columns = own + (1..m).filter(|&j| self.rest.xx(j, j) > 0.0).count();
+        let columns = own + (1..m).filter(|&j| self.xx(j) > 0.0).count();
         self.rows.and_then(|rows| usize::try_from(rows).ok()).map_or(columns, |r| r.min(columns))
     }
 }
@@ -225,10 +338,10 @@ impl Summary {
     pub(super) fn of_sums(n: f64, target_sum: Vec<f64>, sums: Sums) -> Result<Self> {
         let (m, p) = sums.rest.shape();
         let large = |v: f64| v.is_nan() || v.abs() > MOST;
-        let feature = (0..m).find(|&j| large(sums.rest.xx(j, j)) || large(sums.first[j].powi(2)));
+        let feature = (0..m).find(|&j| large(sums.xx(j)) || large(sums.first[j].powi(2)));
         let target = || {
             let wrong = |k: &usize| {
-                large(sums.rest.yy(*k)) || large(sums.first[m + k].powi(2)) || large(target_sum[*k])
+                large(sums.yy(*k)) || large(sums.first[m + k].powi(2)) || large(target_sum[*k])
             };
             (0..p).find(wrong).map(|k| m + k)
         };
@@ -280,6 +393,11 @@ impl Summary {
         self.sums().is_some()
     }
 
+    /// Whether it has sums that were made already.
+    fn has_made_sums(&self) -> bool {
+        self.sums().is_some_and(|sums| matches!(sums.rest, Rest::Made(_)))
+    }
+
     /// The rank, or the most it can be where the triangle has not been asked for.
     pub(crate) fn rank_at_most(&self) -> usize {
         match self.sums() {
@@ -319,7 +437,7 @@ impl Summary {
         for (part, factor) in parts {
             let Some(sum) = &mut total else {
                 let empty = Sums::empty(m, p);
-                total = Some(if part.is_summed() && (factor - 1.0).abs() == 0.0 {
+                total = Some(if part.has_made_sums() && (factor - 1.0).abs() == 0.0 {
                     part.clone()
                 } else {
                     let mut sum = Self::of_sums(0.0, vec![0.0; p], empty)?;
@@ -384,6 +502,9 @@ impl Summary {
         count: usize,
         from: impl Fn(usize) -> Option<usize>,
     ) -> Option<Summary> {
+        if count == self.p && (0..count).all(|k| from(k) == Some(k)) {
+            return self.is_summed().then(|| self.clone());
+        }
         let sums = self.sums()?.with_targets(count, &from);
         let target_sum = (0..count).map(|k| from(k).map_or(0.0, |k| self.target_sum[k])).collect();
         Some(Self { p: count, target_sum, form: Form::Sums(Arc::new(sums)), ..*self })
@@ -565,7 +686,7 @@ mod tests {
             let bytes = sums.to_kept_bytes();
             let back = Summary::from_kept_bytes(&bytes).unwrap();
             let (a, b) = (sums.sums().unwrap(), back.sums().unwrap());
-            assert_eq!((&a.first, &a.rest, a.rows), (&b.first, &b.rest, b.rows));
+            assert_eq!((&a.first, a.rest(), a.rows), (&b.first, b.rest(), b.rows));
             assert_eq!((back.n, &back.target_sum), (sums.n, &sums.target_sum));
             assert_eq!(back.to_kept_bytes(), bytes);
             assert_eq!(back, sums);
