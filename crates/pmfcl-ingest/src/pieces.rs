@@ -3,14 +3,18 @@
 //! ```text
 //! batch ──rows of each task──▶ encoded rows ──first pass, or kept──▶ TaskPart ──merge, in the order of the file──▶ TaskFound
 //! ```
+//!
+//! Rows of a wide design are gathered over pieces before they are summarized: a piece has few rows, and its sums of products would
+//! take more memory and time than they do. Where all rows of a task take less memory than its sums, they wait until the task is fitted.
 
 use std::collections::HashMap;
 
 use pmfcl::basis::Fill;
+use pmfcl::basis::Parts;
 use pmfcl::problem::{Content, ContentKeys, Partial, TaskContext, Worker};
 use pmfcl::report::check::RowFindings;
 use pmfcl::summary::Counter;
-use pmfcl::{Design, Learner, Rows, Settings, Targets, TaskRows};
+use pmfcl::{ClassList, Design, Learner, Rows, Settings, Targets, TaskRows};
 use pmfcl_file::{ColumnNames, Input, Schema};
 use pmfcl_read::{Batch, Column, Missing, Source, Wanted};
 
@@ -45,6 +49,8 @@ impl Seen {
 pub(crate) enum TaskRowsRead {
     /// The answer to the only pass its problem asks for.
     Once(Box<Partial>),
+    /// All rows of a wide design, which are few, and for which the pass is still to be made.
+    Gathered(Spill),
     /// All rows, to be read several times.
     Kept(Spill),
 }
@@ -79,9 +85,64 @@ struct Growing {
     parts: Counter<Partial>,
     rows: Spill,
     seen: Seen,
+    /// Whether gathered rows were summarized already, or may be refused, so that they do not wait.
+    hurries: bool,
 }
 
+/// Columns from which on threads share the sums of one piece, and rows are gathered over pieces.
+pub(crate) const WIDE: usize = 512;
+
+/// Gathered rows are summarized once there are so many for each column: adding their sums to others then takes no time to speak of.
+const ROWS_PER_COLUMN: usize = 4;
+
+/// No sum of products of random features of such numbers overflows.
+const TAME: f64 = 1e60;
+
 impl Recipe<'_> {
+    /// Whether rows are gathered over pieces. The linear basis may get new inputs with every piece.
+    fn gathers(&self) -> bool {
+        !self.keep_rows && self.design.width() > WIDE && !self.design.map().is_identity()
+    }
+
+    /// Whether some rows can wait for their pass: it must not find anything wrong with them once other tasks have been learned.
+    fn can_wait(&self, x: &[f64], y: &ChunkTargets) -> bool {
+        let tame = |cells: &[f64]| cells.iter().all(|v| v.abs() <= TAME);
+        let open = self.learner.problem().class_list().is_none_or(|list| *list == ClassList::Open);
+        let random =
+            matches!(self.design.map().parts(), Parts::Random { .. } | Parts::Patches { .. });
+        let targets = match y {
+            ChunkTargets::Values { cells, .. } => tame(cells),
+            ChunkTargets::Classes { .. } => open,
+        };
+        random && targets && tame(x)
+    }
+
+    /// Whether the gathered rows of a task are so many that their sums are made.
+    fn are_enough(&self, rows: &Spill) -> bool {
+        let (m, inputs) = (self.design.width(), self.design.inputs());
+        rows.len() >= ROWS_PER_COLUMN * m || rows.len().saturating_mul(inputs) >= m * m / 2
+    }
+
+    /// Summarizes the rows a task has gathered.
+    fn summarize(&self, task: &mut Growing) -> Result<()> {
+        let rows = std::mem::take(&mut task.rows);
+        if rows.len() == 0 {
+            return Ok(());
+        }
+        let partial = rows.first_pass(self.context(self.design), &self.names())?;
+        task.hurries = true;
+        task.parts.push(partial, Partial::merge).map_err(|e| self.error(&e))
+    }
+
+    fn context<'a>(&'a self, design: &'a Design) -> TaskContext<'a> {
+        TaskContext {
+            problem: self.learner.problem(),
+            settings: &self.settings,
+            design,
+            outputs: self.learner.outputs(),
+        }
+    }
+
     fn names(&self) -> ColumnNames {
         ColumnNames::under(self.schema, self.design)
     }
@@ -137,18 +198,28 @@ impl Recipe<'_> {
                         let merged = task.parts.push(*partial, Partial::merge);
                         merged.map_err(|e| self.error(&e))?;
                     }
-                    PartRows::Rows(chunk, x) => task.rows.push(chunk, x)?,
+                    PartRows::Rows(chunk, x) => {
+                        let gathers = self.gathers();
+                        task.hurries |= gathers && !self.can_wait(&x, &chunk.y);
+                        task.rows.push(chunk, x)?;
+                        if gathers && self.are_enough(&task.rows) {
+                            self.summarize(task)?;
+                        }
+                    }
                 }
             }
             Ok(true)
         })?;
         let mut done = Vec::with_capacity(order.len());
         for name in order {
-            let Some(task) = tasks.remove(&name) else { continue };
+            let Some(mut task) = tasks.remove(&name) else { continue };
             let seen = task.seen.clone();
             let rows = if self.keep_rows {
                 TaskRowsRead::Kept(task.rows)
+            } else if self.gathers() && !task.hurries {
+                TaskRowsRead::Gathered(task.rows)
             } else {
+                self.summarize(&mut task)?;
                 let merged = task.parts.finish(Partial::merge);
                 match merged.map_err(|e| self.error(&e))? {
                     Some(partial) => TaskRowsRead::Once(Box::new(partial)),
@@ -211,7 +282,7 @@ impl Recipe<'_> {
                 all: &all,
             };
             let mut seen = Seen::default();
-            let rows = if self.keep_rows {
+            let rows = if self.keep_rows || self.gathers() {
                 self.kept(&group, &targets, &keys, &mut seen)?
             } else {
                 PartRows::Summary(Box::new(self.summarized(&group, &targets, &keys, &mut seen)?))
@@ -283,12 +354,7 @@ impl Recipe<'_> {
     ) -> Result<Partial> {
         let new = group.encoded.width - self.design.inputs();
         let design = self.design.with_inputs(new)?;
-        let context = TaskContext {
-            problem: self.learner.problem(),
-            settings: &self.settings,
-            design: &design,
-            outputs: self.learner.outputs(),
-        };
+        let context = self.context(&design);
         let new_inputs: Vec<String> = group.encoded.new.iter().map(Input::key).collect();
         let mut worker = Worker::new(context, &self.learner.problem().first_pass())?;
         worker.name_new_inputs(&new_inputs);

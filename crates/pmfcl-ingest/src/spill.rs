@@ -199,6 +199,22 @@ impl Spill {
         Ok(())
     }
 
+    /// The answer to the first pass of a problem, over all rows; none has new inputs.
+    pub(crate) fn first_pass(
+        &self,
+        context: TaskContext<'_>,
+        names: &ColumnNames,
+    ) -> Result<Partial> {
+        let failed = |e| self.error(&e, names);
+        let mut worker = Worker::new(context, &context.problem.first_pass()).map_err(failed)?;
+        self.each(&|_| 0, context.design.inputs(), |x, chunk| {
+            let rows =
+                TaskRows { x: Rows::new(x, chunk.width)?, y: chunk.y.view()?, weights: None };
+            worker.add(rows).map_err(failed)
+        })?;
+        worker.finish().map_err(failed)
+    }
+
     /// Runs `fit` with an executor over all rows, each mapped through the basis once.
     pub(crate) fn with_passes<T>(
         &self,

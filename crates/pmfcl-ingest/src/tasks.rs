@@ -18,7 +18,7 @@ use pmfcl_read::{Form, Wanted};
 use crate::columns::{ColumnSelection, with_new_columns};
 use crate::flow::{Files, Step};
 use crate::head::{check_count, first_rows, learn_categories};
-use crate::pieces::{Recipe, Seen, TaskFound, TaskRowsRead};
+use crate::pieces::{Recipe, Seen, TaskFound, TaskRowsRead, WIDE};
 use crate::spill::ChunkTargets;
 use crate::{IngestError, Result, shell_option};
 
@@ -278,6 +278,13 @@ impl Ingest {
         for ReadTask { name, rows, seen, .. } in self.tasks {
             let summary = match rows {
                 TaskRowsRead::Once(mut partial) => partial.tasks.pop(),
+                TaskRowsRead::Gathered(spill) => {
+                    let Some(design) = template.learner.design() else {
+                        return Err(pmfcl::Error::NotLearned.into());
+                    };
+                    let names = ColumnNames::under(&template.schema, design);
+                    spill.first_pass(template.learner.context_with(design), &names)?.tasks.pop()
+                }
                 TaskRowsRead::Kept(_) => None,
             };
             let Some(mut summary) = summary else {
@@ -347,6 +354,7 @@ impl Ingest {
             model.schema.clone()
         };
         let keys = match &rows {
+            TaskRowsRead::Gathered(_) => Vec::new(),
             TaskRowsRead::Once(first) => {
                 first.tasks.iter().flat_map(|task| task.new_inputs.clone()).collect()
             }
@@ -415,6 +423,11 @@ impl TaskRowsRead {
                 }
                 let sample = first.sample.take();
                 first.sample = sample.map(|rows| rows.placed(&place, design.inputs()));
+                Ok(learner.fit(design, first, &mut NoMore, weight)?)
+            }
+            Self::Gathered(spill) => {
+                let names = ColumnNames::under(schema, design);
+                let first = spill.first_pass(learner.context_with(design), &names)?;
                 Ok(learner.fit(design, first, &mut NoMore, weight)?)
             }
             Self::Kept(spill) => {
@@ -494,9 +507,6 @@ pub(crate) fn extra_columns(schema: &Schema, task: Option<&str>, classes: bool) 
 fn no_rows(files: &Files, read: Read) -> IngestError {
     IngestError::NoRows { file: files.paths[0].display().to_string(), dropped: read.dropped }
 }
-
-/// Columns from which on threads share the sums of one piece.
-const WIDE: usize = 512;
 
 /// The task summary a model would keep of these files as one task, made once more: to unlearn it from compact memory.
 ///
