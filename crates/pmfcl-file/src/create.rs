@@ -10,7 +10,7 @@ use rusqlite::{Connection, OpenFlags};
 
 use crate::digest;
 use crate::error::FileError;
-use crate::layout::{APPLICATION, PAGE, TABLES, VERSION};
+use crate::layout::{APPLICATION, TABLES, VERSION, page};
 use crate::model::Model;
 use crate::read::Contents;
 use crate::store::{Result, connect, load_summaries, write_digest};
@@ -116,7 +116,7 @@ fn write_draft(draft: &Path, model: &Model) -> Result<Written> {
 /// Writes a whole model into an empty database.
 fn write_new(path: &Path, connection: &mut Connection, model: &Model) -> Result<Written> {
     let failed = |e: rusqlite::Error| FileError::sqlite(path, "write", &e);
-    connection.pragma_update(None, "page_size", PAGE).map_err(failed)?;
+    connection.pragma_update(None, "page_size", page(&model.learner)).map_err(failed)?;
     connection.execute_batch("BEGIN IMMEDIATE").map_err(failed)?;
     connection.pragma_update(None, "application_id", APPLICATION).map_err(failed)?;
     connection.pragma_update(None, "user_version", VERSION).map_err(failed)?;

@@ -1,11 +1,23 @@
 //! The tables of the database, and how values lie in them. `docs/model-file.md` is the specification.
 
+use pmfcl::{Design, Learner};
+
 /// `PMFC`, in the header of the database.
 pub(crate) const APPLICATION: i64 = 0x504D_4643;
 /// The layout this program writes, in the header of the database.
 pub(crate) const VERSION: i64 = 2;
 /// Small pages: little room that holds nothing.
-pub(crate) const PAGE: u32 = 1024;
+const PAGE: u32 = 1024;
+/// The largest pages there are, for models whose sums take millions of bytes: a page is a call to the system.
+const LARGE_PAGE: u32 = 65_536;
+/// Design columns from which on pages are large: half a square of numbers takes 64 of them or more.
+const WIDE: usize = 1024;
+
+/// Bytes of a page of a new file.
+pub(crate) fn page(learner: &Learner) -> u32 {
+    let columns = learner.design().map_or(0, Design::width);
+    if columns < WIDE { PAGE } else { LARGE_PAGE }
+}
 
 /// The layout of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

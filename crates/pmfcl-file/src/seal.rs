@@ -53,8 +53,8 @@ pub(crate) fn seal(connection: &Connection, rows: &SealedRows) -> rusqlite::Resu
         connection.prepare("SELECT key, value FROM model WHERE key <> 'seal' ORDER BY key")?;
     let mut found = statement.query([])?;
     while let Some(row) = found.next()? {
-        let value: Vec<u8> = row.get(1)?;
-        all.add(&row.get::<_, String>(0)?, &value);
+        // Where the database has it: a pool may be hundreds of megabytes.
+        all.add(&row.get::<_, String>(0)?, row.get_ref(1)?.as_blob()?);
     }
     all.0.combine(&rows.tasks.0);
     all.0.combine(&rows.audit.0);

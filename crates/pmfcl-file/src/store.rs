@@ -34,6 +34,9 @@ use crate::write::{FileState, KnownPool, Scope, write};
 /// How long a reader waits for a commit, and a writer for a reader.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
+/// Most pages that are kept in memory, in KiB.
+const CACHE: i64 = 64 << 10;
+
 /// Results of this crate.
 pub type Result<T, E = FileError> = std::result::Result<T, E>;
 
@@ -481,6 +484,8 @@ pub(crate) fn connect(path: &Path, flags: OpenFlags) -> Result<Connection> {
     ] {
         connection.pragma_update(None, name, value).map_err(read)?;
     }
+    // In kibibytes: where pages of a transaction do not fit, the journal is synced every time some of them are written ahead.
+    connection.pragma_update(None, "cache_size", -CACHE).map_err(read)?;
     Ok(connection)
 }
 
