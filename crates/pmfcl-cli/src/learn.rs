@@ -205,8 +205,9 @@ impl Learn {
         let (mut names, mut crossed, mut checks) = (Vec::new(), Vec::new(), Vec::new());
         let mut waiting = Waiting::default();
         while !ingest.is_empty() {
-            // The last commit holds the solution, and if there is none, the tasks before are safe; those need none.
-            if ingest.len() == 1 || waiting.is_due(&model) {
+            // The last commit holds the solution, and if there is none, the tasks before are safe; those need none. Where a commit takes
+            // long, all that waits goes into one.
+            if ingest.len() == 1 && !waiting.is_slow(&model) || waiting.is_due(&model) {
                 waiting.commit(&mut store, &self.model, &mut model, &mut learned)?;
             }
             let next = fitted(&mut ingest, &model).and_then(|task| match task {
@@ -382,20 +383,31 @@ impl Waiting {
     const PATIENCE: (u32, Duration) = (4, Duration::from_secs(10));
     /// Bytes that a disk surely takes in a second, for commits that were not made yet.
     const DISK: f64 = 2e8;
+    /// A commit that takes longer is worth waiting for the solution, so that there is one in place of two.
+    const SLOW: Duration = Duration::from_millis(50);
 
     fn add(&mut self, name: String, told: Vec<String>) {
         self.tasks.push((name, told));
         self.since.get_or_insert_with(Instant::now);
     }
 
+    /// How long the next commit may take.
+    fn expected(&self, model: &Model) -> Duration {
+        let columns = model.learner.design().map_or(0, pmfcl::Design::width) as f64;
+        // Half a square of numbers is written at least.
+        self.last.max(Duration::from_secs_f64(4.0 * columns * columns / Self::DISK))
+    }
+
     /// Whether the tasks have waited long enough.
     fn is_due(&self, model: &Model) -> bool {
         let (times, longest) = Self::PATIENCE;
-        let columns = model.learner.design().map_or(0, pmfcl::Design::width) as f64;
-        // Half a square of numbers is written at least.
-        let expected = self.last.max(Duration::from_secs_f64(4.0 * columns * columns / Self::DISK));
-        let patience = longest.min(times * expected).max(self.last);
+        let patience = longest.min(times * self.expected(model)).max(self.last);
         self.since.is_some_and(|since| since.elapsed() >= patience)
+    }
+
+    /// Whether a commit takes so long that tasks which are not due wait for the last one.
+    fn is_slow(&self, model: &Model) -> bool {
+        self.expected(model) > Self::SLOW
     }
 
     /// Commits the tasks, and says of each that it is safe.
