@@ -1,6 +1,6 @@
 //! What was learned piece by piece is what all rows at once would have given, whatever the files look like.
 
-use crate::program::{Place, Table, assert_same};
+use crate::program::{Place, Shown, Table, assert_same};
 
 /// Made with: every coefficient is then unique, and the same for all ways to the model.
 const MADE: &str = "--target rentals --exclude split --ridge 0.01";
@@ -512,5 +512,103 @@ fn the_first_file_fixes_a_basis_for_all() {
         place.ok(&format!("learn {tag}-1.pmf ab.csv"));
         place.ok(&format!("unlearn {tag}-1.pmf a"));
         assert_same(&two, &place.show(&format!("{tag}-1.pmf")));
+    }
+}
+
+/// Numbers that every quarter has.
+const INPUTS: &str = "temp,atemp,hum,windspeed,month_sin,month_cos,holiday,workingday";
+
+/// Rows of a wide design are gathered over pieces and over files; few of them are kept as rows until they are added up.
+#[test]
+fn wide_bases_do_not_depend_on_pieces_tasks_or_memory() {
+    let place = Place::new();
+    let parts = quarters(&place);
+    place.put("named.csv", bike().csv());
+    place.put("whole.csv", bike().without(&["quarter"]).csv());
+    // 434 rows each: fewer than half of the columns, and more.
+    for basis in ["relu:1000,scale=none", "relu:600,scale=none"] {
+        let wide = format!("--target rentals --features {INPUTS} --ridge 0.01 --basis {basis}");
+        let compact = format!("{wide} --memory compact --accumulator gram");
+        let name = |way: &str| format!("{way}-{}.pmf", &basis[5..8]);
+        let learn = |way: &str, rest: &str| {
+            place.ok(&format!("learn {} {rest}", name(way)));
+            let shown = place.show(&name(way));
+            place.ok(&format!("verify {}", name(way)));
+            shown
+        };
+        let expected = learn("whole", &format!("whole.csv {wide} --accumulator qr"));
+        let same = |way: &str, shown: &Shown| {
+            let gap = expected.gap(shown);
+            assert!(gap <= 1e-7, "{basis}, {way}: {gap:.3e}");
+        };
+        same("ledger", &learn("ledger", &format!("{} {wide}", files(&parts))));
+        let at_once = learn("at-once", &format!("{} {compact}", files(&parts)));
+        same("at once", &at_once);
+        same("named", &learn("named", &format!("named.csv {compact} --task-column quarter")));
+        place.ok(&format!("summarize named.csv {compact} --task-column quarter -o parts.pms"));
+        same("shards", &learn("shards", "--summaries parts.pms"));
+        // One file after the other, and a command for each.
+        for (i, (file, _)) in parts.iter().enumerate() {
+            let made = if i == 0 { &compact } else { "" };
+            place.ok(&format!("learn {} {file}.csv {made}", name("later")));
+        }
+        let later = place.show(&name("later"));
+        same("later", &later);
+        let count = |shown: &Shown| -> f64 {
+            let tasks = shown.tasks.as_array().unwrap();
+            tasks.iter().map(|task| task["samples"].as_f64().unwrap()).sum()
+        };
+        for shown in [&later, &at_once] {
+            assert!((count(shown) - bike().rows.len() as f64).abs() < 0.5);
+        }
+        // And single precision to its own digits.
+        let mixed = learn(
+            "mixed",
+            &format!("{} {wide} --memory compact --accumulator mixed", files(&parts)),
+        );
+        assert!(expected.gap(&mixed) <= 0.05, "{basis}: {:.3e}", expected.gap(&mixed));
+    }
+}
+
+/// Many pieces of one file, and threads.
+#[test]
+fn wide_bases_have_the_same_bits_on_any_number_of_threads() {
+    let place = Place::new();
+    let mut table = Table::bike(1).without(&["quarter", "split"]);
+    table.rows.extend(table.rows.clone());
+    place.put("a.csv", table.csv());
+    let made = "--basis relu:600,scale=none --ridge 0.01 --memory compact --target rentals";
+    let bits = |threads: usize| {
+        let model = format!("{threads}.pmf");
+        place.ok(&format!("learn {model} a.csv {made} --features {INPUTS} --threads {threads}"));
+        place.ok(&format!("show {model} --json"))
+    };
+    let one = bits(1);
+    assert_eq!(one, bits(2));
+    assert_eq!(one, bits(5));
+}
+
+/// What is wrong with rows that wait is found before the first task of the command is learned.
+#[test]
+fn a_bad_row_of_a_wide_design_leaves_no_model() {
+    let place = Place::new();
+    let parts = quarters(&place);
+    let good = parts[0].1.without(&["quarter"]);
+    place.put("good.csv", good.csv());
+    let wide = format!("--features {INPUTS} --basis relu:1000,scale=none --memory compact");
+    for (column, value, target) in [
+        ("temp", "1e200", "rentals"),
+        ("rentals", "1e200", "rentals"),
+        ("temp", "nan", "rentals"),
+        ("temp", "", "rentals"),
+        ("weather", "hail", "weather --classes clear,mist,rain,storm"),
+    ] {
+        let mut bad = good.clone();
+        let at = bad.at(column);
+        value.clone_into(&mut bad.rows[7][at]);
+        place.put("bad.csv", bad.csv());
+        let run = place.run(&format!("learn m.pmf good.csv bad.csv {wide} --target {target}"));
+        assert_eq!(run.code, Some(1), "{column} {value}: {}", run.stderr);
+        assert!(!place.path("m.pmf").exists(), "{column} {value}");
     }
 }

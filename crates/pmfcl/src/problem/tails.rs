@@ -277,7 +277,8 @@ mod tests {
             }
             let values = || y.iter().skip(k).step_by(2).copied();
             let ends = [values().fold(f64::MAX, f64::min), values().fold(f64::MIN, f64::max)];
-            assert!(found.ends().get(k).is_none_or(|own| *own == ends), "{own:?} for {ends:?}");
+            let same = |own: &[f64; 2]| own.map(f64::to_bits) == ends.map(f64::to_bits);
+            assert!(found.ends().get(k).is_none_or(same), "{own:?} for {ends:?}");
         }
     }
 

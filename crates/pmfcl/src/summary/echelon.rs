@@ -243,7 +243,9 @@ pub(super) fn of_sums(
             triangle.cells[..w].copy_from_slice(first);
             triangle
         }
-        None if decision == Decision::LargestFirst => {
+        // Where there are fewer rows than columns, most of what is left of columns is rounding. The first that are large enough to be
+        // taken for more would use up the rank, and columns that matter would have none of it.
+        None if decision == Decision::LargestFirst || most + own < m => {
             let rooted = Rooted::new(&first[..own * w], gram, most);
             let mut triangle = factor(m, p, &rooted, 0..rooted.rows());
             let left = triangle.residual.iter_mut().zip(&rooted.residual);

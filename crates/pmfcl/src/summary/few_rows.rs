@@ -5,7 +5,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use crate::kernel::{self, Gram, Mixed, Plain, Source};
+use crate::kernel::{self, Gram, Mixed, Plain, Source, Triangle};
 
 /// Rows that are filled at once by one thread.
 const PIECE: usize = 32;
@@ -117,6 +117,12 @@ impl FewRows {
         })
     }
 
+    /// The triangle of these rows and of `first` above them: no digit is lost to products.
+    pub(super) fn triangle(&self, first: &[f64]) -> Triangle {
+        let stacked = Stacked { first, rows: Scaled { rows: self, root: 1.0 } };
+        kernel::factor(self.m, self.p, &stacked, 0..stacked.rows())
+    }
+
     /// Adds the sums of products, times `factor`, to others.
     pub(super) fn add_to(&self, gram: &mut Gram, factor: f64) {
         if let Some(made) = self.made.get() {
@@ -141,7 +147,7 @@ impl FewRows {
         let scale: Vec<f64> = self.squares[..self.m].iter().map(inverse).collect();
         let scrambled = |j: usize| {
             let bits = (j as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40;
-            (0.5 + bits as f64 / f64::from(1 << 24)) * if j % 2 == 0 { 1.0 } else { -1.0 }
+            (0.5 + bits as f64 / f64::from(1 << 24)) * if j.is_multiple_of(2) { 1.0 } else { -1.0 }
         };
         let mut v: Vec<f64> = (0..self.m).map(scrambled).collect();
         let mut length = super::dot(&v, &v).sqrt();
@@ -189,6 +195,27 @@ impl FewRows {
         squares.extend((0..count).map(|k| from(k).map_or(0.0, |k| self.yy(k))));
         let (x, units) = (self.x.clone(), self.units.clone());
         Self { p: count, x, y, units, squares, made: OnceLock::new(), ..*self }
+    }
+}
+
+/// Rows below another one.
+struct Stacked<'a> {
+    first: &'a [f64],
+    rows: Scaled<'a>,
+}
+
+impl Source for Stacked<'_> {
+    fn rows(&self) -> usize {
+        1 + self.rows.rows()
+    }
+
+    fn fill(&self, from: usize, out: &mut [f64]) {
+        if from > 0 {
+            return self.rows.fill(from - 1, out);
+        }
+        let (first, rest) = out.split_at_mut(self.first.len());
+        first.copy_from_slice(self.first);
+        self.rows.fill(0, rest);
     }
 }
 

@@ -287,6 +287,14 @@ impl Sums {
     /// The triangle.
     pub(super) fn echelon(&self) -> &Echelon {
         self.echelon.get_or_init(|| {
+            if let Rest::Rows(rows) = &self.rest {
+                let p = self.first.len() - rows.shape().0;
+                let triangle = rows.triangle(&self.first);
+                return match Summary::from_triangle(triangle, 1.0, vec![0.0; p]).form {
+                    Form::Triangle(echelon) => echelon,
+                    Form::Sums(_) => unreachable!("a triangle was made"),
+                };
+            }
             let most = self.rows.and_then(|rows| usize::try_from(rows).ok());
             echelon::of_sums(&self.first, self.rest(), most, self.decision)
         })
@@ -608,6 +616,150 @@ mod tests {
                 assert!((a - b).abs() <= 1e-7 * (1.0 + b), "{a} {b}");
             }
         }
+    }
+
+    /// Rows less a shift, as a summarizer hands them over.
+    struct Shifted<'a> {
+        rows: &'a [f64],
+        shift: &'a [f64],
+    }
+
+    impl Source for Shifted<'_> {
+        fn rows(&self) -> usize {
+            self.rows.len() / self.shift.len()
+        }
+
+        fn fill(&self, from: usize, out: &mut [f64]) {
+            let shift = self.shift.iter().cycle();
+            let rows = &self.rows[from * self.shift.len()..];
+            out.iter_mut().zip(rows).zip(shift).for_each(|((out, v), s)| *out = v - s);
+        }
+    }
+
+    /// `n` rows of 6 features about `mean`, the third of which is constant, and two targets; and what is subtracted from them.
+    fn few(n: usize, mean: f64) -> (Vec<f64>, Vec<f64>) {
+        let cell = |i: usize, j: usize| match j {
+            0 => 1.0,
+            3 => mean,
+            _ => mean + draw(31 * i + j),
+        };
+        let rows: Vec<f64> = (0..n).flat_map(|i| (0..9).map(move |j| cell(i, j))).collect();
+        let shift = (0..9).map(|j| if j > 0 { rows[j] } else { 0.0 }).collect();
+        (rows, shift)
+    }
+
+    /// The same rows: kept as they are, and their sums made at once.
+    fn kept_and_made(n: usize, mean: f64, single: bool) -> (Sums, Sums) {
+        let (rows, shift) = few(n, mean);
+        let source = Shifted { rows: &rows, shift: &shift };
+        let units = vec![1.0; 7];
+        let mut gram = Gram::new(7, 2);
+        gram.add(&source, 0..n);
+        let mut made = Sums::new(gram, &shift, Some(n as u64));
+        let lift = single.then(|| {
+            made.rest.gram_mut().lift(1, 1e-3);
+            (units, 1e-3)
+        });
+        (Sums::of_few(&source, (7, 2), &shift, lift), made)
+    }
+
+    fn assert_same(a: &Sums, b: &Sums, digits: f64) {
+        for (a, b) in a.first.iter().zip(&b.first) {
+            assert!((a - b).abs() <= digits * (1.0 + b.abs()), "first row: {a} {b}");
+        }
+        for j in 0..7 {
+            assert!((a.xx(j) - b.xx(j)).abs() <= digits * (1.0 + b.xx(j)), "{j}");
+            for i in 0..=j {
+                let (a, b) = (a.rest().xx(i, j), b.rest().xx(i, j));
+                assert!((a - b).abs() <= digits * 50.0, "{i} {j}: {a} {b}");
+            }
+            for k in 0..2 {
+                let (a, b) = (a.rest().xy(j, k), b.rest().xy(j, k));
+                assert!((a - b).abs() <= digits * 50.0, "{j} {k}: {a} {b}");
+            }
+        }
+        (0..2).for_each(|k| assert!((a.yy(k) - b.yy(k)).abs() <= digits * (1.0 + b.yy(k)), "{k}"));
+        assert_eq!((a.rows, a.most_rank()), (b.rows, b.most_rank()));
+    }
+
+    #[test]
+    fn few_rows_stand_for_their_sums() {
+        for (n, mean) in [(1, 2.0), (4, 5.0), (40, 0.0), (33, 1e6), (70, 3.0)] {
+            let (rows, made) = kept_and_made(n, mean, false);
+            let (a, b) = (rows.echelon(), made.echelon());
+            assert_eq!(a.pivots, b.pivots, "{n} {mean}");
+            assert!(a.pivots.len() <= n);
+            // Centred about a row, and about the mean: both lose the digits of what cancels there.
+            let digits = 1e-15 * (1.0 + mean) * (1.0 + mean).min(1e3);
+            let digits = digits.max(1e-13);
+            assert!(matches!(rows.rest, Rest::Rows(_)) && rows.is_finite());
+            assert!(rows.xx(0) == 0.0 && rows.xx(3) == 0.0, "a column that does not vary");
+            let theta: Vec<f64> = (0..7).map(|j| draw(400 + j)).collect();
+            for k in 0..2 {
+                let (a, b) = (rows.squared_errors(k, &theta), made.squared_errors(k, &theta));
+                assert!((a - b).abs() <= 1e-9 * (1.0 + b), "{n} {mean}: {a} {b}");
+            }
+            let swapped = |k: usize| [Some(1), None, Some(0)][k];
+            assert_same(&rows.clone(), &made, digits);
+            let (a, b) = (rows.with_targets(3, swapped), made.with_targets(3, swapped));
+            assert!(matches!(a.rest, Rest::Rows(_)));
+            for k in 0..3 {
+                assert!((a.yy(k) - b.yy(k)).abs() <= digits * (1.0 + b.yy(k)), "{k}");
+                let (a, b) = (a.rest().xy(1, k), b.rest().xy(1, k));
+                assert!((a - b).abs() <= digits * 50.0, "{k}: {a} {b}");
+            }
+            for factor in [1.0, 0.3] {
+                let (mut a, mut b) = (made.clone(), made.clone());
+                let (other_rows, other) = kept_and_made(25, mean, false);
+                a.add(&other_rows, factor);
+                b.add(&other, factor);
+                assert_same(&a, &b, digits);
+                let mut scaled = other_rows;
+                scaled.scale(factor);
+                let mut expected = other;
+                expected.scale(factor);
+                assert_same(&scaled, &expected, digits);
+            }
+            assert_same(&rows, &made, digits);
+        }
+    }
+
+    #[test]
+    fn few_rows_in_single_precision_are_raised_by_as_much() {
+        let (rows, made) = kept_and_made(60, 3.0, true);
+        // Products of numbers below 1, rounded to 2⁻²⁴ of themselves.
+        assert_same(&rows, &made, 1e-6);
+        let theta: Vec<f64> = (0..7).map(|j| draw(400 + j)).collect();
+        let (a, b) = (rows.squared_errors(0, &theta), made.squared_errors(0, &theta));
+        assert!((a - b).abs() <= 1e-6 * b, "{a} {b}");
+    }
+
+    #[test]
+    fn the_largest_direction_of_few_rows_is_hardly_understated() {
+        for n in [2, 40, 90] {
+            let (rows, _) = kept_and_made(n, 1.0, false);
+            let gram = rows.rest();
+            let scale = |j: usize| if gram.xx(j, j) > 0.0 { gram.xx(j, j).sqrt() } else { 1.0 };
+            let cell = |i: usize, j: usize| gram.xx(i.min(j), i.max(j)) / (scale(i) * scale(j));
+            let all = faer::Mat::from_fn(6, 6, |i, j| cell(i + 1, j + 1));
+            let expected = all.self_adjoint_eigenvalues(faer::Side::Lower).unwrap();
+            let expected = expected.last().unwrap();
+            let found = rows.largest();
+            assert!((0.9 * expected..=2.1 * expected + 1.0).contains(&found), "{n}: {found}");
+        }
+    }
+
+    #[test]
+    fn threads_change_no_bit_of_few_rows() {
+        let (rows, shift) = few(300, 3.0);
+        let source = Shifted { rows: &rows, shift: &shift };
+        let made = |threads| {
+            let sums = || Sums::of_few(&source, (7, 2), &shift, None);
+            let sums = crate::kernel::with_threads(threads, sums);
+            (sums.first.clone(), sums.rest().clone(), sums.largest().to_bits())
+        };
+        assert_eq!(made(1), made(2));
+        assert_eq!(made(1), made(3));
     }
 
     #[test]
