@@ -418,7 +418,7 @@ impl Summarizer {
     fn sum_few(&mut self, held: Held) -> Result<Option<Summary>> {
         let sums = if self.design.intercept()
             && !self.pending.weighted
-            && 2 * self.rows <= self.design.width() as u64
+            && self.rows <= self.design.width() as u64
         {
             self.few_rows()?
         } else {
@@ -433,7 +433,8 @@ impl Summarizer {
         })
     }
 
-    /// Sums that are made when they are asked for: the rows take less memory.
+    /// Sums that are made when they are asked for: the rows take no more memory than a matrix of all products, keep all digits, and are
+    /// added to other sums at no more cost.
     fn few_rows(&mut self) -> Result<Sums> {
         let (m, p) = (self.design.width(), self.targets);
         let held = std::mem::take(&mut self.pending);
