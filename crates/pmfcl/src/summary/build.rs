@@ -135,9 +135,6 @@ impl Held {
     /// the ridge in a column's square, or above the number of columns.
     fn is_enough(self, sums: &Sums, n: f64) -> bool {
         let (m, _) = sums.shape();
-        if self.ridge <= 0.0 {
-            return false;
-        }
         let share = |j: usize| {
             let variance = sums.xx(j) / n;
             let hold = self.ridge * if self.standardize { variance } else { 1.0 };
@@ -380,7 +377,7 @@ impl Summarizer {
         let m = self.design.width();
         let few = if matches!(self.state.way(), Way::Mixed(_)) { 1 } else { FEW };
         if self.reduced == 0 && self.rows <= few * m as u64 {
-            if let Some(held) = self.kept
+            if let Some(held) = self.kept.filter(|held| held.ridge > 0.0)
                 && let Some(summary) = self.sum_few(held)?
             {
                 return Ok(summary);

@@ -6,8 +6,8 @@ use crate::support::{Table, apart, gauss, learned, normal_equations, plain};
 use pmfcl::federated::{Broadcast, Receipt, Rules, Server, Update};
 use pmfcl::problem::{Agreement, Digest};
 use pmfcl::{
-    Basis, Design, Error, Learner, Preference, Problem, Ridge, Rows, Settings, Summary, TaskRows,
-    Theta,
+    Accumulator, Basis, Design, Error, Learner, MemoryKind, Preference, Problem, Ridge, Rows,
+    Settings, Summary, TaskRows, Theta,
 };
 use pmfcl_oracle::{Draw, messages};
 use proptest::prelude::*;
@@ -107,6 +107,37 @@ fn image_patches_of_clients_are_those_of_pooled_rows() {
     let joint = learned(settings.clone(), std::slice::from_ref(&pooled));
     let ours = server.joint().unwrap().predict(pooled.rows()).unwrap();
     assert!(apart(&ours, &joint.predict(pooled.rows()).unwrap()) < 1e-9);
+}
+
+/// Uploads are triangles, of clients that have far fewer rows than the design has columns and whose own memory would be sums.
+#[test]
+fn few_rows_of_wide_designs_are_those_of_pooled_rows() {
+    let basis: Basis = "relu:600,scale=none,seed=3".parse().unwrap();
+    for memory in [MemoryKind::Ledger, MemoryKind::Compact] {
+        let settings = Settings {
+            basis: basis.clone(),
+            ridge: Ridge::Fixed(0.01),
+            memory,
+            accumulator: Accumulator::Auto,
+            ..plain()
+        };
+        let settings = Settings { intercept: true, ..settings };
+        let design = Design::new(basis.fix(&[], 12).unwrap(), true);
+        let agreement = Agreement::new(Problem::squared(), settings.clone(), design, 1).unwrap();
+        let mut server = server(&agreement);
+        let all = attendance(3, 12, 3);
+        for ((step, client), table) in &all {
+            let sent = update(&agreement, client, *step, table);
+            assert!(sent.task().quadratic.rank() <= table.n(), "{client}");
+            assert_eq!(server.accept_bytes(&sent.to_bytes()), Ok(Receipt::Accepted));
+        }
+        let pooled = Table::stack(all.values());
+        let factors = Settings { accumulator: Accumulator::Qr, ..settings.clone() };
+        let joint = learned(factors, std::slice::from_ref(&pooled));
+        let ours = server.joint().unwrap().predict(pooled.rows()).unwrap();
+        let gap = apart(&ours, &joint.predict(pooled.rows()).unwrap());
+        assert!(gap < 1e-8, "{memory}: {gap}");
+    }
 }
 
 #[test]

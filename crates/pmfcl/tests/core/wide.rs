@@ -1,8 +1,8 @@
 //! Wide designs, which are pooled and solved as sums of products: the models are those of factors.
 
 use pmfcl::{
-    Accumulator, Labels, Learner, MemoryKind, Penalty, Problem, Ridge, Rows, Settings, TaskRows,
-    solve,
+    Accumulator, Error, Labels, Learner, MemoryKind, Penalty, Problem, Ridge, Rows, Settings,
+    TaskRows, solve,
 };
 use pmfcl_oracle::Draw;
 
@@ -207,4 +207,67 @@ fn a_weight_that_decays_fades_sums_too() {
     let model = learned(&Problem::squared(), sums, &data, SPLITS[1]);
     let found = gap(&model.predict(rows(&data)).unwrap(), &expected);
     assert!(found <= SAME, "{found:e}");
+}
+
+#[test]
+fn a_bad_row_among_few_is_named_and_the_retry_works() {
+    let mut data = data(300, 0.0);
+    let compact =
+        Settings { ridge: Ridge::Fixed(1e-2), ..settings(Accumulator::Gram, MemoryKind::Compact) };
+    let expected = learned(&Problem::squared(), compact.clone(), &data, &[120, 300]);
+    let mut model = learned(&Problem::squared(), compact, &data, &[120]);
+    let before = model.solution().unwrap().theta.clone();
+    for bad in [f64::NAN, f64::INFINITY, 1e200] {
+        let at = (120 + 77) * INPUTS + 5;
+        let good = std::mem::replace(&mut data.x[at], bad);
+        let x = Rows::new(&data.x[120 * INPUTS..], INPUTS).unwrap();
+        let y = Rows::new(&data.y[120..], 1).unwrap();
+        let error = model.learn("1", TaskRows::new(x, y), 1.0).unwrap_err();
+        match &error {
+            Error::NotFinite { row, column, .. } if !bad.is_finite() => {
+                assert_eq!((*row, *column), (77, 5));
+            }
+            Error::Overflow { .. } if bad.is_finite() => {}
+            other => panic!("{bad}: {other}"),
+        }
+        assert_eq!((model.records().len(), &model.solution().unwrap().theta), (1, &before));
+        data.x[at] = good;
+    }
+    let x = Rows::new(&data.x[120 * INPUTS..], INPUTS).unwrap();
+    let y = Rows::new(&data.y[120..], 1).unwrap();
+    model.learn("1", TaskRows::new(x, y), 1.0).unwrap();
+    assert_eq!(model.solution().unwrap().theta, expected.solution().unwrap().theta);
+}
+
+/// Without an intercept, or with weights, the rows of few are not those of their mean.
+#[test]
+fn few_rows_without_an_intercept_or_with_weights_are_as_many_copies() {
+    let data = data(200, 2.0);
+    let weights: Vec<f64> = (0..200).map(|i| f64::from(1 + i % 3)).collect();
+    let copies: Vec<usize> = (0..200).flat_map(|i| vec![i; 1 + i % 3]).collect();
+    let copied = Data {
+        x: copies.iter().flat_map(|i| data.x[i * INPUTS..][..INPUTS].to_vec()).collect(),
+        y: copies.iter().map(|i| data.y[*i]).collect(),
+        classes: copies.iter().map(|i| data.classes[*i].clone()).collect(),
+    };
+    for intercept in [true, false] {
+        let with = |accumulator, memory| Settings {
+            ridge: Ridge::Fixed(1e-2),
+            intercept,
+            ..settings(accumulator, memory)
+        };
+        let factors = with(Accumulator::Qr, MemoryKind::Ledger);
+        let expected = learned(&Problem::squared(), factors, &copied, &[copied.y.len()]);
+        let expected = expected.predict(rows(&data)).unwrap();
+        let compact = with(Accumulator::Gram, MemoryKind::Compact);
+        let mut model = Learner::new(Problem::squared(), compact).unwrap();
+        for (task, range) in [0..90, 90..200].into_iter().enumerate() {
+            let x = Rows::new(&data.x[range.start * INPUTS..range.end * INPUTS], INPUTS).unwrap();
+            let y = Rows::new(&data.y[range.clone()], 1).unwrap();
+            let rows = TaskRows { weights: Some(&weights[range]), ..TaskRows::new(x, y) };
+            model.learn(&task.to_string(), rows, 1.0).unwrap();
+        }
+        let found = gap(&model.predict(rows(&data)).unwrap(), &expected);
+        assert!(found <= SAME, "{intercept}: {found:e}");
+    }
 }

@@ -13,6 +13,7 @@ pub use discriminants::Discriminants;
 
 use calibrate::{Choice, Measured};
 use class_covariance::ClassModel;
+use normal::LastScatter;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -29,8 +30,8 @@ use super::squared::{Indicators, as_kept, expected};
 use super::task::{Exactness, LeastLoss, TaskSummary};
 use super::{
     AssessInput, Assessment, CalibrationTable, ClassList, Description, Draft, Method, Outputs,
-    Past, Pool, Problem, Scored, SolveInput, Solved, TaskContext, TaskShape, classes_with,
-    no_such_option, wrong_pass,
+    Past, Pool, Problem, Scored, SolveInput, Solved, TaskContext, classes_with, no_such_option,
+    wrong_pass,
 };
 use crate::basis::Design;
 use crate::error::{Error, Result};
@@ -472,30 +473,32 @@ impl Method for Gaussian {
         if let Some(classes) = input.context.outputs.classes() {
             let scatters = self.scatters(input.pool, input.effective);
             let under = Measured { model: &fitted, design, classes, pooled: samples, scatters };
-            let follow = |table: &CalibrationTable, shape: &Option<TaskShape<'_>>| match shape {
-                Some(shape) => under.with_later_classes(table, shape),
-                None => Ok(None),
-            };
+            let mut last = LastScatter::default();
+            // Where all classes that can be have rows, none comes later.
+            let complete =
+                self.classes.names().is_some() && fitted.priors().iter().all(|p| *p > 0.0);
             let mut fresh = Vec::with_capacity(input.waiting.len());
             let mut before = Vec::with_capacity(input.waiting.len());
             let mut left_out = Vec::with_capacity(input.waiting.len());
             for waiting in &input.waiting {
                 let (mut table, rows) = under.table(&waiting.rows)?;
                 left_out.push(rows);
-                if let (Some(shape), None) = (&waiting.shape, scatters) {
-                    table.normal = under.normal_losses(shape)?;
+                if let (Some(shape), None, false) = (&waiting.shape, scatters, complete) {
+                    table.normal = under.normal_losses(shape, &mut last)?;
                 }
                 fresh.push(table);
-                before.push(match waiting.before {
-                    Some(table) => {
-                        let followed = follow(table, &waiting.shape)?;
+                before.push(match (waiting.before, &waiting.shape) {
+                    (Some(table), Some(shape)) => {
+                        let followed = under.with_later_classes(table, shape, &mut last)?;
                         Some(followed.unwrap_or_else(|| table.clone()))
                     }
-                    None => None,
+                    (table, _) => table.cloned(),
                 });
             }
             for known in &input.tables {
-                if let Some(table) = follow(known.table, &known.shape)? {
+                if let Some(shape) = &known.shape
+                    && let Some(table) = under.with_later_classes(known.table, shape, &mut last)?
+                {
                     measured.push((known.task, table));
                 }
             }

@@ -48,12 +48,11 @@ pub(super) struct NormalRows {
 
 impl NormalRows {
     /// Rows with the class means and the scatter of a task; `None` where no class has a second row.
-    fn of(shape: &TaskShape<'_>) -> Result<Option<Self>> {
-        let scatter = Scatter::of(&shape.summary)?;
+    fn of(shape: &TaskShape<'_>, scatter: &Scatter<'_>) -> Option<Self> {
         let freedom = shape.samples - scatter.present() as f64;
         let all: f64 = shape.counts.iter().sum();
         if freedom < 0.5 || all <= 0.0 {
-            return Ok(None);
+            return None;
         }
         let (mut classes, mut weights) = (Vec::new(), Vec::new());
         for (k, count) in shape.counts.iter().enumerate() {
@@ -75,7 +74,22 @@ impl NormalRows {
             let about = |j: usize| scatter.centre[j] + scatter.shifts[(j, k)] + noise[(j, i)];
             cells.extend((0..d).map(about));
         }
-        Ok(Some(Self { cells, classes, weights }))
+        Some(Self { cells, classes, weights })
+    }
+}
+
+/// The scatter that was read last: tasks that compact memory has merged share one, and of a wide design it takes as long as a solution.
+#[derive(Default)]
+pub(super) struct LastScatter<'a>(Option<(&'a Summary, Scatter<'a>)>);
+
+impl<'a> LastScatter<'a> {
+    fn of(&mut self, summary: &'a Summary) -> Result<&Scatter<'a>> {
+        let known = self.0.take().filter(|(of, _)| std::ptr::eq(*of, summary));
+        let found = match known {
+            Some(found) => found,
+            None => (summary, Scatter::of(summary)?),
+        };
+        Ok(&self.0.insert(found).1)
     }
 }
 
@@ -84,8 +98,12 @@ impl Measured<'_> {
     ///
     /// # Errors
     /// When the summary of the task has no decomposition.
-    pub(super) fn normal_losses(&self, shape: &TaskShape<'_>) -> Result<Option<NormalLosses>> {
-        let Some(rows) = NormalRows::of(shape)? else { return Ok(None) };
+    pub(super) fn normal_losses<'a>(
+        &self,
+        shape: &'a TaskShape<'_>,
+        last: &mut LastScatter<'a>,
+    ) -> Result<Option<NormalLosses>> {
+        let Some(rows) = NormalRows::of(shape, last.of(&shape.summary)?) else { return Ok(None) };
         Ok(Some(NormalLosses { classes: self.known() as f64, losses: self.losses_of(&rows) }))
     }
 
@@ -93,16 +111,17 @@ impl Measured<'_> {
     ///
     /// # Errors
     /// As [`Measured::normal_losses`].
-    pub(super) fn with_later_classes(
+    pub(super) fn with_later_classes<'a>(
         &self,
         table: &CalibrationTable,
-        shape: &TaskShape<'_>,
+        shape: &'a TaskShape<'_>,
+        last: &mut LastScatter<'a>,
     ) -> Result<Option<CalibrationTable>> {
         let Some(then) = &table.normal else { return Ok(None) };
         if then.classes >= self.known() as f64 || then.losses.len() != table.losses.len() {
             return Ok(None);
         }
-        let Some(now) = self.normal_losses(shape)? else { return Ok(None) };
+        let Some(now) = self.normal_losses(shape, last)? else { return Ok(None) };
         let normal = then.losses.iter().zip(&now.losses);
         let corrected = table.losses.iter().zip(normal).map(|(loss, (then, now))| {
             let growth = if *then > 0.0 { now / then } else { MOST_GROWTH };
