@@ -86,7 +86,7 @@ struct Growing {
     rows: Spill,
     seen: Seen,
     /// Whether gathered rows were summarized already, or may be refused, so that they do not wait.
-    hurries: bool,
+    cannot_wait: bool,
 }
 
 /// Columns from which on threads share the sums of one piece, and rows are gathered over pieces.
@@ -96,7 +96,7 @@ pub(crate) const WIDE: usize = 512;
 const ROWS_PER_COLUMN: usize = 4;
 
 /// No sum of products of random features of such numbers overflows.
-const TAME: f64 = 1e60;
+const LARGEST: f64 = 1e60;
 
 impl Recipe<'_> {
     /// Whether rows are gathered over pieces. The linear basis may get new inputs with every piece.
@@ -106,15 +106,15 @@ impl Recipe<'_> {
 
     /// Whether some rows can wait for their pass: it must not find anything wrong with them once other tasks have been learned.
     fn can_wait(&self, x: &[f64], y: &ChunkTargets) -> bool {
-        let tame = |cells: &[f64]| cells.iter().all(|v| v.abs() <= TAME);
+        let small = |cells: &[f64]| cells.iter().all(|v| v.abs() <= LARGEST);
         let open = self.learner.problem().class_list().is_none_or(|list| *list == ClassList::Open);
         let random =
             matches!(self.design.map().parts(), Parts::Random { .. } | Parts::Patches { .. });
         let targets = match y {
-            ChunkTargets::Values { cells, .. } => tame(cells),
+            ChunkTargets::Values { cells, .. } => small(cells),
             ChunkTargets::Classes { .. } => open,
         };
-        random && targets && tame(x)
+        random && targets && small(x)
     }
 
     /// Whether the gathered rows of a task are so many that their sums are made.
@@ -130,7 +130,7 @@ impl Recipe<'_> {
             return Ok(());
         }
         let partial = rows.first_pass(self.context(self.design), &self.names())?;
-        task.hurries = true;
+        task.cannot_wait = true;
         task.parts.push(partial, Partial::merge).map_err(|e| self.error(&e))
     }
 
@@ -200,7 +200,7 @@ impl Recipe<'_> {
                     }
                     PartRows::Rows(chunk, x) => {
                         let gathers = self.gathers();
-                        task.hurries |= gathers && !self.can_wait(&x, &chunk.y);
+                        task.cannot_wait |= gathers && !self.can_wait(&x, &chunk.y);
                         task.rows.push(chunk, x)?;
                         if gathers && self.are_enough(&task.rows) {
                             self.summarize(task)?;
@@ -216,7 +216,7 @@ impl Recipe<'_> {
             let seen = task.seen.clone();
             let rows = if self.keep_rows {
                 TaskRowsRead::Kept(task.rows)
-            } else if self.gathers() && !task.hurries {
+            } else if self.gathers() && !task.cannot_wait {
                 TaskRowsRead::Gathered(task.rows)
             } else {
                 self.summarize(&mut task)?;
