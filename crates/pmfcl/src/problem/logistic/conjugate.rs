@@ -13,6 +13,8 @@ use crate::error::Result;
 
 /// Most numbers the blocks of all classes may take: 256 MiB.
 const BLOCK_NUMBERS: usize = 1 << 25;
+/// Classes of which a row usually has more than a small share, at most.
+const SHARES: usize = 10;
 
 /// A preconditioner, kept while it serves.
 #[derive(Debug)]
@@ -34,15 +36,20 @@ impl Conjugate {
     /// each class when it took longer than that.
     fn renew(&mut self, task: &mut PenalizedTask<'_>, point: &Point) -> Result<Option<()>> {
         let (m, p) = (task.m, task.p);
-        // A step costs 4nmp, one block nm², all of them nm²p.
-        let expensive = 4 * self.steps > m;
-        if p > 1 && expensive && !self.factors.is_empty() && p * m * m <= BLOCK_NUMBERS {
+        // A step costs 4nmp, one block for all classes nm², blocks of all classes nm² for each share of a row that is not small.
+        let shares = p.min(SHARES);
+        let blocks = self.factors.len() == p && p > 1;
+        if p > 1
+            && !self.factors.is_empty()
+            && p * m * m <= BLOCK_NUMBERS
+            && 4 * p * self.steps > m * shares
+        {
             let blocks = task.class_curvatures(point)?;
             match blocks.into_iter().map(Factor::new).collect::<Option<Vec<_>>>() {
                 Some(factors) => self.factors = factors,
                 None => return Ok(None),
             }
-        } else if self.factors.is_empty() || (self.factors.len() == 1 && 4 * p * self.steps > m) {
+        } else if self.factors.is_empty() || (!blocks && 4 * p * self.steps > m) {
             match Factor::new(task.shared_curvature(point)?) {
                 Some(factor) => self.factors = vec![factor],
                 None => return Ok(None),

@@ -333,7 +333,8 @@ impl Method for Logistic {
             expand::expand(&mut rows, classes.clone(), (m, n), &found.theta, self.curvature)?;
         let (least, separable) = if self.certify {
             let intercept = context.design.intercept();
-            let present = Present { classes: &classes, counts: &look.head.counts, intercept };
+            let (counts, count) = (&look.head.counts[..], look.head.rows);
+            let present = Present { classes: &classes, counts, rows: count, intercept };
             let least = least_loss(&mut rows, &present, (m, n), Some(&found.theta))?;
             (least.value, least.separable)
         } else {

@@ -19,6 +19,9 @@ const CONVERGED: f64 = 1e-10;
 /// Relative change of the objective below which its rounding decides nothing.
 const NOISE: f64 = 1e-12;
 
+/// Points that are tried to make a step longer that had to be shortened.
+const LOOKS: usize = 3;
+
 /// A minimizer with what there is to know about it.
 #[derive(Debug, Clone, PartialEq)]
 #[doc(hidden)] // for tests
@@ -143,10 +146,9 @@ pub(super) fn step(
 ) -> Result<Option<Point>> {
     let slope = inner(&point.gradient, d);
     let mut t = first;
+    let mut too_far = None;
     for _ in 0..60 {
-        let mut theta = point.theta.clone();
-        add(&mut theta, t, d);
-        let next = task.at(theta)?;
+        let next = moved(task, point, t, d)?;
         if slope.abs() <= NOISE * point.value.abs() {
             let better = task.relative(&next.gradient) < task.relative(&point.gradient);
             return Ok(better.then_some(next));
@@ -155,14 +157,49 @@ pub(super) fn step(
             return Ok(None);
         }
         if next.value <= point.value + 1e-4 * t * slope {
-            return Ok(Some(next));
+            return match too_far {
+                Some(far) => further(task, point, d, (t, far), next).map(Some),
+                None => Ok(Some(next)),
+            };
         }
         // The parabola through value, slope and the value found.
         let bend = next.value - point.value - t * slope;
         let least = if bend.is_finite() { -slope * t * t / (2.0 * bend) } else { 0.0 };
+        too_far = Some(t);
         t = least.clamp(0.1 * t, 0.5 * t);
     }
     Ok(None)
+}
+
+/// A lower point between `found`, at `t`, and `far`, which was too far, where the loss still falls at `t` as it did at first: it rises
+/// like an exponential at the end of a step, which a parabola takes for a much shorter one.
+fn further(
+    task: &mut PenalizedTask<'_>,
+    point: &Point,
+    d: &Mat<f64>,
+    (mut t, mut far): (f64, f64),
+    mut found: Point,
+) -> Result<Point> {
+    let slope = inner(&point.gradient, d);
+    for _ in 0..LOOKS {
+        if inner(&found.gradient, d) > 0.5 * slope || far < 1.5 * t {
+            break;
+        }
+        let between = (t * far).sqrt();
+        let next = moved(task, point, between, d)?;
+        if next.value < found.value {
+            (t, found) = (between, next);
+        } else {
+            far = between;
+        }
+    }
+    Ok(found)
+}
+
+fn moved(task: &mut PenalizedTask<'_>, point: &Point, t: f64, d: &Mat<f64>) -> Result<Point> {
+    let mut theta = point.theta.clone();
+    add(&mut theta, t, d);
+    task.at(theta)
 }
 
 pub(super) fn overflow() -> Error {

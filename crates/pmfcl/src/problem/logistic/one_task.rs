@@ -173,7 +173,8 @@ impl<'a> OneTask<'a> {
     pub fn least_loss(&mut self, start: Option<&Theta>) -> Result<Least> {
         let (classes, counts) = (self.classes.clone(), self.counts.clone());
         let (m, n, intercept) = (self.m, self.n, self.intercept);
-        let present = Present { classes: &classes, counts: &counts, intercept };
+        let rows = Some(self.codes.len() as u64);
+        let present = Present { classes: &classes, counts: &counts, rows, intercept };
         least_loss(&mut InOneBlock(self), &present, (m, n), start)
     }
 }

@@ -1,9 +1,10 @@
 //! What log-loss asks of rows, and what rows answer.
 
 use std::borrow::Cow;
+use std::ops::Range;
 use std::sync::Arc;
 
-use faer::Mat;
+use faer::{Mat, MatMut};
 
 use super::Curvature;
 use super::curvature::logistic;
@@ -18,6 +19,12 @@ use crate::rows::{Rows, Targets};
 use crate::summary::{Accumulator, Summarizer, Summary};
 use crate::theta::Theta;
 
+/// The part of the rows that may enter the block of curvature of a class by themselves; all do where classes are as few.
+const FEW: usize = 32;
+/// What may be left of a block of curvature when no further row enters it by itself, as a share of it.
+const NEARLY_ALL: f64 = 1e-3;
+/// Rows of a class gathered for one product.
+const GATHERED: usize = 256;
 /// A row this sure that still moves on is one the parameters run away from.
 const SURE: f64 = 1e-5;
 
@@ -43,7 +50,7 @@ pub(in crate::problem) enum Question {
     Curvature(Theta),
     /// One `m × m` matrix that stands for the curvature of all classes.
     SharedCurvature(Theta),
-    /// The diagonal blocks of the curvature, one for each class.
+    /// The diagonal blocks of the curvature, one for each class, about.
     ClassCurvatures(Theta),
     /// The curvature at parameters times a direction.
     Multiply(Theta, Theta),
@@ -152,10 +159,11 @@ impl Data<'_> {
             }
             Question::ClassCurvatures(theta) => {
                 let spread = self.spread(theta, scratch);
-                let blocks = self.parallel((0..self.p).collect(), true, |k| {
-                    numbers(&self.class_block(&spread, k)).collect::<Vec<f64>>()
-                });
-                blocks.concat()
+                let total: f64 = (0..self.len()).map(|i| self.weight(i)).sum();
+                let mut mean = self.gram(|i| self.weight(i));
+                mean *= faer::Scale(if total > 0.0 { 1.0 / total } else { 0.0 });
+                let jobs = (0..self.p).step_by(self.classes_at_once()).collect();
+                self.parallel(jobs, true, |from| self.class_blocks(&spread, from, &mean)).concat()
             }
             Question::Multiply(theta, d) => {
                 let spread = self.spread(theta, scratch);
@@ -194,10 +202,12 @@ impl Data<'_> {
 
     /// Two classes: `p(1 − p)` of every row. More: all probabilities, row after row.
     fn spread<'s>(&self, theta: &Theta, scratch: Option<&'s mut Scratch>) -> Cow<'s, [f64]> {
-        match scratch {
-            Some(scratch) if scratch.theta.as_ref() == Some(theta) => Cow::Borrowed(&scratch.rows),
-            _ => Cow::Owned(self.at(&matrix(theta)).spread),
+        let Some(scratch) = scratch else { return Cow::Owned(self.at(&matrix(theta)).spread) };
+        if scratch.theta.as_ref() != Some(theta) {
+            scratch.rows = self.at(&matrix(theta)).spread;
+            scratch.theta = Some(theta.clone());
         }
+        Cow::Borrowed(&scratch.rows)
     }
 
     /// The whole curvature, `pm × pm`, lower triangle. Cost: `n m² p(p+1)/2` flops.
@@ -230,18 +240,83 @@ impl Data<'_> {
         )
     }
 
-    /// A diagonal block of the curvature. Cost: `n m²` flops.
-    fn class_block(&self, spread: &[f64], k: usize) -> Mat<f64> {
-        let mut h = Mat::<f64>::zeros(self.m, self.m);
+    /// Diagonal blocks of the curvature, for a preconditioner: one after another for classes `from..`.
+    ///
+    /// With many classes nearly all rows have next to no share in each. Only rows of the largest shares enter a block by themselves;
+    /// the others are taken to be spread like `mean`, the mean of `x xᵀ` over all rows.
+    /// Cost: at most `n m² p` flops over [`FEW`] for many classes, and `2 n p` comparisons.
+    fn class_blocks(&self, spread: &[f64], from: usize, mean: &Mat<f64>) -> Vec<f64> {
+        let (m, p) = (self.m, self.p);
+        let classes = from..p.min(from + self.classes_at_once());
+        let limits = self.small_shares(spread, &classes);
+        let mut blocks = vec![0.0; classes.len() * m * m];
+        let (mut rest, mut rows) = (vec![0.0; classes.len()], vec![Vec::new(); classes.len()]);
         let mut scratch = Vec::new();
-        for span in self.blocks(0..self.len()) {
-            let v = |b: usize| {
-                let share = spread[(span.start + b) * self.p + k];
-                self.weight(span.start + b) * share * (1.0 - share)
-            };
-            add_gram(h.as_mut(), self.cells(&span), &mut scratch, v);
+        let mut flush = |block: &mut [f64], rows: &mut Vec<f64>| {
+            add_gram(MatMut::from_column_major_slice_mut(block, m, m), rows, &mut scratch, |_| 1.0);
+            rows.clear();
+        };
+        let all = self.all_cells().chunks_exact(m).zip(spread.chunks_exact(p));
+        for (i, (x, shares)) in all.enumerate() {
+            for (k, share) in shares[classes.clone()].iter().enumerate() {
+                let v = self.weight(i) * share * (1.0 - share);
+                if *share < limits[k] {
+                    rest[k] += v;
+                    continue;
+                }
+                let root = v.sqrt();
+                rows[k].extend(x.iter().map(|x| root * x));
+                if rows[k].len() == GATHERED * m {
+                    flush(&mut blocks[k * m * m..(k + 1) * m * m], &mut rows[k]);
+                }
+            }
         }
-        h
+        for (k, block) in blocks.chunks_exact_mut(m * m).enumerate() {
+            flush(block, &mut rows[k]);
+            for (v, mean) in block.iter_mut().zip(numbers(mean)) {
+                *v += rest[k] * mean;
+            }
+        }
+        blocks
+    }
+
+    /// Classes whose blocks are made together: their shares of a row lie in one cache line. Few classes are one job each.
+    fn classes_at_once(&self) -> usize {
+        if self.p <= FEW { 1 } else { 8 }
+    }
+
+    /// For each class the share below which rows enter its block of curvature by their sum alone: a power of two that leaves out next
+    /// to nothing, or as little as [`FEW`] of the rows can.
+    fn small_shares(&self, spread: &[f64], classes: &Range<usize>) -> Vec<f64> {
+        const BINS: usize = 64;
+        if self.p <= FEW {
+            return vec![0.0; classes.len()];
+        }
+        // Rows, and their sum of curvatures, by the power of two below their share.
+        let mut bins = vec![[(0_usize, 0.0); BINS]; classes.len()];
+        for (i, shares) in spread.chunks_exact(self.p).enumerate() {
+            for (bins, share) in bins.iter_mut().zip(&shares[classes.clone()]) {
+                let power = (1023 - (share.to_bits() >> 52) as usize).min(BINS - 1);
+                let (count, sum) = &mut bins[power];
+                *count += 1;
+                *sum += self.weight(i) * share * (1.0 - share);
+            }
+        }
+        let limit = |bins: &[(usize, f64); BINS]| {
+            let mut rest: f64 = bins.iter().map(|(_, sum)| sum).sum();
+            let (mut rows, enough) = (0, NEARLY_ALL * rest);
+            let mut limit = 2.0;
+            for (count, sum) in bins {
+                rows += count;
+                if rest <= enough || rows > self.len() / FEW {
+                    break;
+                }
+                rest -= sum;
+                limit /= 2.0;
+            }
+            limit
+        };
+        bins.iter().map(limit).collect()
     }
 
     /// The curvature times `d`, without forming it. Cost: `4 n m p` flops.
