@@ -5,6 +5,7 @@ use std::sync::Arc;
 use faer::{Mat, MatRef};
 
 use super::tails::Tails;
+use crate::kernel;
 use crate::labels::Classes;
 use crate::loss::Link;
 use crate::summary::{Summary, dot};
@@ -425,14 +426,19 @@ impl Response {
         if let ClassRule::ClassCovariance(densities) = rule {
             return densities.scores(rows, theta.width(), classes.places(), out);
         }
-        let present = |k: usize| present.get(k).copied().unwrap_or(true);
-        for row in rows.chunks_exact(theta.width()) {
-            out.extend(classes.places().iter().map(|&place| match place as usize {
+        let present = |k: &usize| present.get(*k).copied().unwrap_or(true);
+        let zero = usize::from(*first_is_zero);
+        let column = |place: u32| (place as usize).checked_sub(zero).filter(present);
+        let known: Vec<usize> = classes.places().iter().filter_map(|&p| column(p)).collect();
+        let columns: Vec<&[f64]> = known.iter().map(|&k| theta.column(k)).collect();
+        let all: Vec<&[f64]> = rows.chunks_exact(theta.width()).collect();
+        let products = kernel::products(&all, &columns);
+        for i in 0..all.len() {
+            let mut scores = products[i * columns.len()..(i + 1) * columns.len()].iter();
+            out.extend(classes.places().iter().map(|&place| match place {
                 0 if *first_is_zero => 0.0,
-                place => {
-                    let k = place - usize::from(*first_is_zero);
-                    if present(k) { dot(row, theta.column(k)) } else { f64::NEG_INFINITY }
-                }
+                _ if column(place).is_none() => f64::NEG_INFINITY,
+                _ => scores.next().copied().unwrap_or(f64::NEG_INFINITY),
             }));
         }
     }

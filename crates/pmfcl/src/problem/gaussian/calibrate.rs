@@ -42,6 +42,7 @@ use super::discriminants::Discriminants;
 use super::normal::NormalRows;
 use crate::basis::Design;
 use crate::error::Result;
+use crate::kernel;
 use crate::labels::Classes;
 use crate::problem::evaluate::{self, Evaluation};
 use crate::problem::response::{DISTANCES, Densities, Novelty, softmax};
@@ -426,14 +427,13 @@ impl Measured<'_> {
         let (known, mut powers) = (self.known_classes(), Vec::new());
         for (block, cells) in rows.cells.chunks(BLOCK * m).enumerate() {
             let distances = self.model.distances(cells, &known);
-            for i in 0..distances.ncols() {
+            for (i, d) in distances.chunks_exact(known.len()).enumerate() {
                 let row = block * BLOCK + i;
                 let Some(class) = known.iter().position(|k| *k == rows.classes[row]) else {
                     continue;
                 };
-                let d: Vec<f64> = (0..known.len()).map(|k| distances[(k, i)]).collect();
                 let weight = rows.weights[row];
-                let row = LeftOut { distances: &d, log_dets: None, class, weight };
+                let row = LeftOut { distances: d, log_dets: None, class, weight };
                 self.add_row(&mut losses, &row, &mut powers);
             }
         }
@@ -463,7 +463,7 @@ impl Measured<'_> {
             let distances = self.model.distances(block.cells, &known);
             for (i, &class) in block.own.iter().enumerate() {
                 let first = found.distances.len();
-                found.distances.extend((0..known.len()).map(|k| distances[(k, i)]));
+                found.distances.extend(&distances[i * known.len()..(i + 1) * known.len()]);
                 let d = &mut found.distances[first..];
                 self.model.leave_out(d, class, known[class], &apart, block.out[i]);
             }
@@ -659,20 +659,20 @@ fn add_losses(
 impl Discriminants {
     /// `‖μ_j − μ_k‖²_{Σ⁻¹}` of the classes in `known`.
     fn mean_distances(&self, known: &[usize]) -> Mat<f64> {
-        let white = self.white_means();
-        let square = |j: usize, k: usize| {
-            (0..white.nrows()).map(|i| (white[(i, j)] - white[(i, k)]).powi(2)).sum()
-        };
-        Mat::from_fn(known.len(), known.len(), |j, k| square(known[j], known[k]))
+        let means = self.known_means(known);
+        let apart = kernel::square_distances(&means, &means);
+        Mat::from_fn(known.len(), known.len(), |j, k| apart[j * known.len() + k])
     }
 
-    /// `d_k²` of design rows, classes × rows.
-    fn distances(&self, rows: &[f64], known: &[usize]) -> Mat<f64> {
+    /// `d_k²` of design rows, row after row.
+    fn distances(&self, rows: &[f64], known: &[usize]) -> Vec<f64> {
         let white = self.white_rows(rows);
-        let means = self.white_means();
-        Mat::from_fn(known.len(), white.ncols(), |k, i| {
-            (0..white.nrows()).map(|j| (white[(j, i)] - means[(j, known[k])]).powi(2)).sum()
-        })
+        let rows: Vec<&[f64]> = (0..white.ncols()).map(|i| white.col_as_slice(i)).collect();
+        kernel::square_distances(&rows, &self.known_means(known))
+    }
+
+    fn known_means(&self, known: &[usize]) -> Vec<&[f64]> {
+        known.iter().map(|&k| self.white_means().col_as_slice(k)).collect()
     }
 
     /// Turns the distances of a row of class `y`, class `of` of the model, into those under the model without a weight of `out` of it; whether the class has
@@ -967,7 +967,7 @@ mod tests {
                 let mut cells = vec![1.0];
                 cells.extend(data.x[i]);
                 let found = model.distances(&cells, &known);
-                let mut d = [found[(0, 0)], found[(1, 0)], found[(2, 0)]];
+                let mut d = [found[0], found[1], found[2]];
                 let y = data.y[i];
                 if !model.leave_out(&mut d, y, y, &apart, data.w[i]) {
                     single += 1;
