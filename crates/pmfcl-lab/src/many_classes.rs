@@ -25,7 +25,7 @@ pub struct Sizes {
 impl Default for Sizes {
     fn default() -> Self {
         // Whole leaves of 4,096 rows: sums of others would wait for the end, and their time would be missing.
-        Self { classes: 1000, logistic: (100_000, 100), gaussian: (5 * 4096, 1000) }
+        Self { classes: 1000, logistic: (100_000, 100), gaussian: (25 * 4096, 1000) }
     }
 }
 

@@ -135,6 +135,43 @@ fn sums_equal_compensated_sums_for_all_shapes() {
     }
 }
 
+/// Targets of which one in each row is 1 are added one by one, where other targets make a product.
+#[test]
+fn sums_with_indicators_are_those_of_their_rows_on_any_number_of_threads() {
+    for (n, m, p) in [(40, 5, 9), (400, 33, 40), (500, 400, 130), (171, 12, 2)] {
+        let mut rows = well_conditioned(n, m, p);
+        let class = |i: usize| i * i % 7 * (p / 7) + i % (p / 7).max(1);
+        for (i, row) in rows.cells.chunks_exact_mut(m + p).enumerate() {
+            row[m..].fill(0.0);
+            // Some rows have no class, and some weigh more.
+            if i % 11 > 0 {
+                row[m + class(i) % p] = if i % 5 == 0 { 3.0 } else { 1.0 };
+            }
+        }
+        let (truth, width) = (products(&rows), m + p);
+        each_set(|_| {
+            let of = |threads| {
+                let mut gram = Gram::new(m, p);
+                super::with_threads(threads, || gram.add(&rows, 0..n));
+                gram
+            };
+            let gram = of(1);
+            for i in 0..m {
+                for k in 0..p {
+                    let size = (truth[i * width + i] * truth[(m + k) * width + m + k]).sqrt();
+                    let error = (gram.xy(i, k) - truth[i * width + m + k]).abs();
+                    assert!(error <= (n + 4) as f64 * EPS * size, "{n} {m} {p}: {i} {k}");
+                }
+            }
+            (0..p).for_each(|k| {
+                let yy = truth[(m + k) * width + m + k];
+                assert!((gram.yy(k) - yy).abs() <= (n + 4) as f64 * EPS * yy);
+            });
+            assert!(gram == of(2) && gram == of(3), "threads changed bits");
+        });
+    }
+}
+
 #[test]
 fn strips_in_used_memory_hold_nothing_of_the_rows_before() {
     each_set(|_| {
