@@ -21,7 +21,7 @@ use pulp::{Simd, WithSimd};
 use super::cells::Cells;
 use super::instructions::dispatch;
 use super::strip::{DEEP, STRIPS, Strip, WIDE, groups};
-use super::tile::{self, SIX};
+use super::tile::{self, SIX, registers, registers_mut};
 use super::{Source, parallel};
 
 /// Numbers in a block.
@@ -122,7 +122,12 @@ impl Gram {
         // The last columns are the longest: they come first.
         let bands: Vec<Mutex<(Range<usize>, &mut [f64])>> =
             bands.into_iter().rev().map(Mutex::new).collect();
-        let targets = Mutex::new((yx, yy));
+        let each = TARGETS * panels * BLOCK;
+        let targets: Vec<_> = (0..)
+            .step_by(TARGETS)
+            .zip(yx.chunks_mut(each.max(1)).zip(yy.chunks_mut(TARGETS * WIDE)))
+            .map(|(first, (yx, yy))| Mutex::new((first, yx, yy)))
+            .collect();
         let rounds = rows.len().div_ceil(count * DEEP);
         let tickets: Vec<[AtomicUsize; 2]> = (0..rounds).map(|_| Default::default()).collect();
         parallel::team(threads, |meeting| {
@@ -148,9 +153,9 @@ impl Gram {
                     if let Some(band) = bands.get(job) {
                         let (columns, xx) = &mut *lock(band);
                         dispatch(Absorb { columns: columns.clone(), xx, strips: &strips });
-                    } else if job == bands.len() {
-                        let (yx, yy) = &mut *lock(&targets);
-                        dispatch(Meet { yx, yy, p, strips: &strips });
+                    } else if let Some(targets) = targets.get(job - bands.len()) {
+                        let (first, yx, yy) = &mut *lock(targets);
+                        dispatch(Meet { first: *first, yx, yy, p, strips: &strips });
                     } else {
                         break;
                     }
@@ -322,8 +327,13 @@ impl WithSimd for Absorb<'_> {
     }
 }
 
-/// Adds the products of all targets with all features, and their squares.
+/// Panels of targets that one thread takes at once.
+const TARGETS: usize = 8;
+
+/// Adds the products of some panels of targets with all features, and their squares.
 struct Meet<'a> {
+    /// The first panel of them.
+    first: usize,
     yx: &'a mut [f64],
     yy: &'a mut [f64],
     p: usize,
@@ -347,30 +357,87 @@ impl WithSimd for Meet<'_> {
 impl Meet<'_> {
     #[inline(always)]
     fn run<S: Simd, const V: usize>(self, simd: S) {
-        let Self { yx, yy, p, strips } = self;
+        let Self { first, yx, yy, p, strips } = self;
+        let mut entries = Vec::new();
         for strip in strips {
-            let (x, y) = strip.panels();
-            for left in 0..y {
-                squares::<S, V>(
-                    simd,
-                    strip.panel(x + left),
-                    &mut yy[left * WIDE..(left + 1) * WIDE],
-                );
-                let single = p - left * WIDE == 1;
+            let (x, _) = strip.panels();
+            for own in 0..yy.len() / WIDE {
+                let left = x + first + own;
+                let panel = strip.panel(left);
+                squares::<S, V>(simd, panel, &mut yy[own * WIDE..(own + 1) * WIDE]);
+                let columns = WIDE.min(p - (first + own) * WIDE);
+                let single = columns == 1;
+                if !single && few_entries(panel, &mut entries) {
+                    let blocks = &mut yx[own * x * BLOCK..(own + 1) * x * BLOCK];
+                    scatter::<S, V>(simd, strip, &entries, blocks);
+                    continue;
+                }
                 for right in groups(x, if V == 1 { 3 } else { 1 }) {
-                    let at = |j| (left * x + right.start + j) * BLOCK;
+                    let at = |j| (own * x + right.start + j) * BLOCK;
                     match (V, single, right.len()) {
-                        (_, true, 3) => lone::<S, V, 3>(simd, strip, x + left, right.start, yx, at),
-                        (_, true, 2) => lone::<S, V, 2>(simd, strip, x + left, right.start, yx, at),
-                        (_, true, _) => lone::<S, V, 1>(simd, strip, x + left, right.start, yx, at),
-                        (1, false, _) => product(strip, x + left, right.clone(), yx, at),
+                        (_, true, 3) => lone::<S, V, 3>(simd, strip, left, right.start, yx, at),
+                        (_, true, 2) => lone::<S, V, 2>(simd, strip, left, right.start, yx, at),
+                        (_, true, _) => lone::<S, V, 1>(simd, strip, left, right.start, yx, at),
+                        (1, false, _) => product(strip, left, right.clone(), yx, at),
                         _ => {
                             let block = &mut yx[at(0)..at(0) + BLOCK];
-                            let columns = 0..WIDE.min(p - left * WIDE);
-                            sixes(strip, x + left, columns, right.start, block);
+                            sixes(strip, left, 0..columns, right.start, block);
                         }
                     }
                 }
+            }
+        }
+    }
+}
+
+/// A number of a panel that is not zero.
+#[derive(Clone, Copy)]
+struct Entry {
+    row: usize,
+    column: usize,
+    value: f64,
+}
+
+/// Lists the numbers of a panel that are not zero, column after column; whether they are so few, as in indicators of many classes,
+/// that adding them one by one is faster than a product.
+fn few_entries(panel: &[f64], entries: &mut Vec<Entry>) -> bool {
+    entries.clear();
+    let most = panel.len() / WIDE;
+    for (row, cells) in pulp::as_arrays::<WIDE, f64>(panel).0.iter().enumerate() {
+        for (column, &value) in cells.iter().enumerate() {
+            if value != 0.0 {
+                entries.push(Entry { row, column, value });
+            }
+        }
+        if entries.len() > most {
+            return false;
+        }
+    }
+    entries.sort_by_key(|entry| (entry.column, entry.row));
+    true
+}
+
+/// Adds the products of some numbers of a panel of targets with all features. The sums are those of a product of the whole panel, to
+/// the bit: the zeros change none.
+#[inline(always)]
+fn scatter<S: Simd, const V: usize>(simd: S, strip: &Strip, entries: &[Entry], blocks: &mut [f64]) {
+    for j in 0..blocks.len() / BLOCK {
+        let right = registers::<S, V>(strip.panel(j));
+        let block = registers_mut::<S, V>(&mut blocks[j * BLOCK..(j + 1) * BLOCK]);
+        let mut at = 0;
+        while at < entries.len() {
+            let column = entries[at].column;
+            let mut sums = [simd.splat_f64s(0.0); V];
+            while at < entries.len() && entries[at].column == column {
+                let l = simd.splat_f64s(entries[at].value);
+                let r = right[entries[at].row];
+                for v in 0..V {
+                    sums[v] = simd.mul_add_e_f64s(l, r[v], sums[v]);
+                }
+                at += 1;
+            }
+            for v in 0..V {
+                block[column][v] = simd.add_f64s(block[column][v], sums[v]);
             }
         }
     }
@@ -612,22 +679,9 @@ impl Gram {
         let jobs = groups(panels, wide).zip(&mut parts).collect();
         parallel::each(jobs, |(columns, out): (Range<usize>, &mut Vec<[f64; WIDE]>)| {
             let blocks = &self.xx[upper(0, columns.start)..upper(0, columns.end)];
-            let lefts = columns.flat_map(|j| (0..=j).map(move |i| (i, j)));
-            for (block, (i, j)) in blocks.chunks_exact(BLOCK).zip(lefts) {
-                let rows = pulp::as_arrays::<WIDE, f64>(block).0;
-                let mut down = out[j];
-                for (a, row) in rows.iter().enumerate() {
-                    for b in 0..WIDE {
-                        down[b] += row[b] * v[i][a];
-                    }
-                }
-                out[j] = down;
-                if i < j {
-                    for (a, row) in rows.iter().enumerate() {
-                        out[i][a] += (0..WIDE).map(|b| row[b] * v[j][b]).sum::<f64>();
-                    }
-                }
-            }
+            let rows = pulp::as_arrays::<WIDE, f64>(blocks).0;
+            let blocks = pulp::as_arrays::<WIDE, [f64; WIDE]>(rows).0;
+            dispatch(Times { columns, blocks, v, out });
         });
         let mut sum = vec![0.0; self.m];
         for part in &parts {
@@ -680,5 +734,55 @@ impl Gram {
                 }
             }
         });
+    }
+}
+
+/// Adds to `out` what some columns of blocks, and the rows below the diagonal that they stand for, make of `v`.
+struct Times<'a> {
+    columns: Range<usize>,
+    blocks: &'a [[[f64; WIDE]; WIDE]],
+    v: &'a [[f64; WIDE]],
+    out: &'a mut [[f64; WIDE]],
+}
+
+impl WithSimd for Times<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) {
+        let Self { columns, blocks, v, out } = self;
+        // Loops by number: what iterators do is compiled by itself, for the oldest processor.
+        let mut from = 0;
+        for j in columns {
+            let blocks = &blocks[from..=from + j];
+            from += j + 1;
+            let own = v[j];
+            let mut down = [0.0; WIDE];
+            for i in 0..j {
+                let block = &blocks[i];
+                for a in 0..WIDE {
+                    for b in 0..WIDE {
+                        down[b] += block[a][b] * v[i][a];
+                    }
+                }
+                for a in 0..WIDE {
+                    let mut sums = [0.0; WIDE];
+                    for b in 0..WIDE {
+                        sums[b] = block[a][b] * own[b];
+                    }
+                    let [c, d, e, f, g, h, k, l] = sums;
+                    out[i][a] += ((c + g) + (d + h)) + ((e + k) + (f + l));
+                }
+            }
+            // The block on the diagonal is whole.
+            for a in 0..WIDE {
+                for b in 0..WIDE {
+                    down[b] += blocks[j][a][b] * own[a];
+                }
+            }
+            for b in 0..WIDE {
+                out[j][b] += down[b];
+            }
+        }
     }
 }
