@@ -145,6 +145,8 @@ struct Rounded {
     m: usize,
     depth: usize,
     rows: usize,
+    /// The first panels, which hold zeros only.
+    skipped: usize,
     filled: Vec<f64>,
     /// Two f32 in the place of one f64.
     packed: Aligned,
@@ -157,6 +159,7 @@ impl Rounded {
             m,
             depth,
             rows: 0,
+            skipped: 0,
             filled: vec![0.0; MANY.min(depth) * (m + p)],
             packed: Aligned::zeros(m.div_ceil(BROAD) * depth * BROAD / 2),
             doubles: Doubles::zeros(m, p),
@@ -168,6 +171,7 @@ impl Rounded {
         let (m, p) = (self.m, self.doubles.yy.len());
         let width = m + p;
         self.rows = rows.len();
+        self.skipped = if rows.is_empty() { usize::MAX } else { source.zeros(rows.start) / BROAD };
         self.doubles.lead.fill(0.0);
         for done in (0..rows.len()).step_by(MANY) {
             let take = MANY.min(rows.len() - done);
@@ -273,10 +277,12 @@ impl WithSimd for Products<'_> {
     fn with_simd<S: Simd>(mut self, _: S) {
         let wide = S::F32_LANES == BROAD;
         let panels = self.columns.start / 2..self.columns.end.div_ceil(2);
-        for first in (0..panels.end).step_by(LEFT) {
+        let skipped = self.strips.iter().map(|strip| strip.skipped).min().unwrap_or(0);
+        for band in (skipped / LEFT * LEFT..panels.end).step_by(LEFT) {
+            let first = band.max(skipped);
             for right in groups(panels.len(), if wide { 3 } else { 1 }) {
                 let right = panels.start + right.start..panels.start + right.end;
-                let last = right.end.min(first + LEFT);
+                let last = right.end.min(band + LEFT);
                 for strip in self.strips {
                     if wide {
                         for left in first..last {
