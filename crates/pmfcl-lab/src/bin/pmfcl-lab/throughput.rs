@@ -33,7 +33,7 @@ pub(crate) fn run(turns: usize, data: Option<&Path>) -> Result<Vec<Table>> {
     let mut peer = Peer::start()?;
     let sizes = peer.ask(&format!("make {} {ROWS} {COLUMNS}", directory.display()))?;
     let (parquet, csv) = (directory.join("wide.parquet"), directory.join("wide.csv"));
-    let mut best = [f64::INFINITY; 8];
+    let mut best = [f64::INFINITY; 9];
     for _ in 0..turns.max(1) {
         let asked = |peer: &mut Peer, verb: &str, file: &Path| -> Result<f64> {
             Ok(peer.ask(&format!("{verb} {} 1", file.display()))?.parse()?)
@@ -43,6 +43,7 @@ pub(crate) fn run(turns: usize, data: Option<&Path>) -> Result<Vec<Table>> {
             asked(&mut peer, "rows", &parquet)?,
             learn(own.path(), &parquet, "qr")?,
             learn(own.path(), &parquet, "gram")?,
+            predict(own.path(), &parquet)?,
             asked(&mut peer, "polars", &csv)?,
             asked(&mut peer, "arrow", &csv)?,
             learn(own.path(), &csv, "qr")?,
@@ -52,7 +53,8 @@ pub(crate) fn run(turns: usize, data: Option<&Path>) -> Result<Vec<Table>> {
             *b = b.min(s);
         }
     }
-    let [columns, rows, parquet_qr, parquet_gram, polars, arrow, csv_qr, csv_gram] = best;
+    let [columns, rows, parquet_qr, parquet_gram, predicted, polars, arrow, csv_qr, csv_gram] =
+        best;
     let mut table = Table::new(
         &format!("Learning {ROWS} rows of {COLUMNS} columns, best of {turns} turns, seconds"),
         &["file", "what", "seconds", "of the peer", "aim"],
@@ -71,6 +73,14 @@ pub(crate) fn run(turns: usize, data: Option<&Path>) -> Result<Vec<Table>> {
     row("parquet", "pyarrow: read, hand over row-major", rows, None, "");
     row("parquet", "pmfcl learn, qr", parquet_qr, Some(parquet_qr / rows), "≤ 1");
     row("parquet", "pmfcl learn, gram", parquet_gram, Some(parquet_gram / rows), "≤ 0.5");
+    let of_learning = Some(predicted / parquet_gram);
+    row(
+        "parquet",
+        "pmfcl predict, to Parquet, against learn, gram",
+        predicted,
+        of_learning,
+        "≤ 1.3",
+    );
     row("csv", "pyarrow: read_csv", arrow, None, "");
     row("csv", "Polars: read_csv", polars, None, "");
     row("csv", "pmfcl learn, qr", csv_qr, Some(csv_qr / polars), "≤ 1.25");
@@ -80,24 +90,33 @@ pub(crate) fn run(turns: usize, data: Option<&Path>) -> Result<Vec<Table>> {
     Ok(vec![table])
 }
 
+/// Seconds of a whole `pmfcl predict` with the model that was learned last, to a Parquet file.
+fn predict(directory: &Path, file: &Path) -> Result<f64> {
+    let mut command = Command::new(product()?);
+    command.arg("predict").arg(directory.join("bench.pmf")).arg(file);
+    command.arg("-o").arg(directory.join("predicted.parquet")).arg("--quiet");
+    timed(command)
+}
+
+/// Seconds of a command from start to end.
+fn timed(mut command: Command) -> Result<f64> {
+    let start = Instant::now();
+    if !command.stdout(Stdio::null()).status()?.success() {
+        bail!("{command:?} failed");
+    }
+    Ok(start.elapsed().as_secs_f64())
+}
+
 /// Seconds of a whole `pmfcl learn`.
 fn learn(directory: &Path, file: &Path, accumulator: &str) -> Result<f64> {
     let model: PathBuf = directory.join("bench.pmf");
     if model.exists() {
         std::fs::remove_file(&model)?;
     }
-    let start = Instant::now();
-    let status = Command::new(product()?)
-        .arg("learn")
-        .arg(&model)
-        .arg(file)
-        .args(["--target", "y", "--accumulator", accumulator, "--quiet"])
-        .stdout(Stdio::null())
-        .status()?;
-    if !status.success() {
-        bail!("pmfcl learn {} failed", file.display());
-    }
-    Ok(start.elapsed().as_secs_f64())
+    let mut command = Command::new(product()?);
+    command.arg("learn").arg(&model).arg(file);
+    command.args(["--target", "y", "--accumulator", accumulator, "--quiet"]);
+    timed(command)
 }
 
 /// `pmfcl learn --task-column` of `count` tasks in one file: the last tenth of them against the first. Every task is committed to
