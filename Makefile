@@ -26,7 +26,7 @@ LINTED := RUSTC_WORKSPACE_WRAPPER=clippy-driver CLIPPY_ARGS=-Dwarnings__CLIPPY_H
 # After the colon are the stages that one waits for; three run at the same time, since tests of Flower, Spark and locks wait a lot. The
 # time of each is printed at the end.
 test:            ## everything CI runs
-	$(LINTED) $(PYTHON) tests/stages/run.py --at-once 3 rust-build tools fmt-check phrases:tools wheel:tools,rust-build \
+	WHEEL= $(LINTED) $(PYTHON) tests/stages/run.py --at-once 3 rust-build tools fmt-check phrases:tools wheel:tools,rust-build \
 	  flower-test:wheel spark-test:wheel python-test:wheel rust-test:rust-build onnx-test:tools,rust-build docs:rust-build \
 	  browser-test:tools,rust-build python-lint:wheel package:rust-build dependencies
 
@@ -79,6 +79,10 @@ tools: $(VENV)/tools $(VENV)/python $(VENV)/onnx $(VENV)/browser
 	$(MAKE) --no-print-directory $(VENV)/flower || true
 	if command -v java >/dev/null; then $(MAKE) --no-print-directory $(VENV)/spark || true; fi
 
+# What the tests of Python wait for. In `make test` the wheel is a stage of its own: installed once more, it would not be there for a
+# moment, and an app that Flower starts then cannot import it.
+WHEEL ?= wheel
+
 # The wheel as users install it, except for its profile and features of dependencies that it does not use: what the Rust tests have
 # compiled is not compiled again.
 wheel: $(VENV)/python
@@ -88,7 +92,8 @@ wheel: $(VENV)/python
 # For stages that run at the same time: they use the wheel that is there, and build one only where there is none.
 INSTALLED := $(VENV)/bin/python -c 'import pmfcl' 2>/dev/null || $(MAKE) --no-print-directory wheel
 
-python-test: wheel $(VENV)/onnx
+python-test: $(WHEEL) $(VENV)/onnx
+	$(INSTALLED)
 	$(BUILD) --bin pmfcl
 	PMFCL_PROGRAM=target/debug/pmfcl $(VENV)/bin/python -m pytest -q -rs python/tests tests/defaults
 
