@@ -369,7 +369,7 @@ impl Meet<'_> {
                 let single = columns == 1;
                 if !single && few_entries(panel, &mut entries) {
                     let blocks = &mut yx[own * x * BLOCK..(own + 1) * x * BLOCK];
-                    scatter::<S, V>(simd, strip, &entries, blocks);
+                    add_entries::<S, V>(simd, strip, &entries, blocks);
                     continue;
                 }
                 for right in groups(x, if V == 1 { 3 } else { 1 }) {
@@ -420,7 +420,12 @@ fn few_entries(panel: &[f64], entries: &mut Vec<Entry>) -> bool {
 /// Adds the products of some numbers of a panel of targets with all features. The sums are those of a product of the whole panel, to
 /// the bit: the zeros change none.
 #[inline(always)]
-fn scatter<S: Simd, const V: usize>(simd: S, strip: &Strip, entries: &[Entry], blocks: &mut [f64]) {
+fn add_entries<S: Simd, const V: usize>(
+    simd: S,
+    strip: &Strip,
+    entries: &[Entry],
+    blocks: &mut [f64],
+) {
     for j in 0..blocks.len() / BLOCK {
         let right = registers::<S, V>(strip.panel(j));
         let block = registers_mut::<S, V>(&mut blocks[j * BLOCK..(j + 1) * BLOCK]);

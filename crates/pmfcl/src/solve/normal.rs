@@ -183,8 +183,15 @@ impl System<'_> {
             let mut d = z.clone();
             let goal = REFINED * REFINED * square;
             let mut steps = 0;
-            while square > goal {
-                if steps == REFINEMENTS || !square.is_finite() {
+            loop {
+                // A number that is not finite is no small residual.
+                if !square.is_finite() {
+                    return None;
+                }
+                if square <= goal {
+                    break;
+                }
+                if steps == REFINEMENTS {
                     return None;
                 }
                 let mut image = self.sums.times(&d);
@@ -330,6 +337,22 @@ mod tests {
         let system = System { sums: &gram, raised: &raised, squares: &squares };
         let pulls = |k: usize| (0..m).map(|j| gram.xy(j, k)).collect();
         assert!(system.refined(gram.negated(), p, pulls).is_none());
+    }
+
+    #[test]
+    fn pulls_that_overflow_have_no_refined_solution() {
+        let pooled = pooled(0.0);
+        let (m, p) = (pooled.width(), pooled.targets());
+        let mut gram = Gram::new(m, p);
+        gram.add(&pooled, 0..pooled.rank());
+        let raised = vec![1.0; m];
+        let squares: Vec<f64> = (0..m).map(|j| gram.xx(j, j) + 1.0).collect();
+        let mut whole = gram.clone();
+        (0..m).for_each(|j| whole.raise(j, 1.0));
+        let system = System { sums: &gram, raised: &raised, squares: &squares };
+        for bad in [f64::NAN, f64::INFINITY, 1e300] {
+            assert!(system.refined(whole.negated(), p, |_| vec![bad; m]).is_none(), "{bad}");
+        }
     }
 
     #[test]

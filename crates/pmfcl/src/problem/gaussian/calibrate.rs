@@ -513,15 +513,14 @@ impl Measured<'_> {
 
     /// Scores of the classes that have rows.
     fn scores(&self, row: &LeftOut<'_>, shape: f64) -> Vec<f64> {
-        let shares = self.model.priors().iter().filter(|share| **share > 0.0);
         let usual = self.model.effective_features();
-        let score = |(k, share): (usize, &f64)| match row.log_dets {
-            None => share.ln() - row.distances[k] / 2.0,
+        let score = |(k, log_share): (usize, f64)| match row.log_dets {
+            None => log_share - row.distances[k] / 2.0,
             Some(log_dets) => {
-                share.ln() + Densities::score(row.distances[k], log_dets[k], shape, usual)
+                log_share + Densities::score(row.distances[k], log_dets[k], shape, usual)
             }
         };
-        shares.enumerate().map(score).collect()
+        self.model.log_shares().enumerate().map(score).collect()
     }
 
     /// What the temperature of a row is multiplied by; heavy tails of class densities do the same by themselves.

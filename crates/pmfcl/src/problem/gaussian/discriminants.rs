@@ -54,6 +54,8 @@ const NEARLY_DIAGONAL: f64 = 1e-6;
 pub struct Discriminants {
     theta: Theta,
     priors: Vec<f64>,
+    /// Their logarithms.
+    log_priors: Vec<f64>,
     means: Mat<f64>,
     shrinkage: f64,
     /// Features that vary, and `1/√` of the scale each is measured in.
@@ -166,6 +168,7 @@ impl Discriminants {
             unit: keep * share,
             effective_features,
             theta: Theta::zeros(d + 1, scatter.counts.len()),
+            log_priors: scatter.counts.iter().map(|c| (c / scatter.n).ln()).collect(),
             priors: scatter.counts.iter().map(|c| c / scatter.n).collect(),
             means: scatter.shifts.clone(),
             shrinkage: add,
@@ -320,6 +323,12 @@ impl Discriminants {
     /// Class shares `π_k`.
     pub fn priors(&self) -> &[f64] {
         &self.priors
+    }
+
+    /// Logarithms of the shares of the classes that have rows.
+    pub(super) fn log_shares(&self) -> impl Iterator<Item = f64> {
+        let shares = self.priors.iter().zip(&self.log_priors);
+        shares.filter(|(share, _)| **share > 0.0).map(|(_, log)| *log)
     }
 
     /// Mean of class `k`, feature by feature.

@@ -8,13 +8,12 @@ use faer::Mat;
 
 use super::evaluate::centre;
 use super::factor::Factor;
+use super::passes::FEW;
 use super::task::{PenalizedTask, Point, inner};
 use crate::error::Result;
 
 /// Most numbers the blocks of all classes may take: 256 MiB.
 const BLOCK_NUMBERS: usize = 1 << 25;
-/// Classes of which a row usually has more than a small share, at most.
-const SHARES: usize = 10;
 
 /// A preconditioner, kept while it serves.
 #[derive(Debug)]
@@ -36,13 +35,13 @@ impl Conjugate {
     /// each class when it took longer than that.
     fn renew(&mut self, task: &mut PenalizedTask<'_>, point: &Point) -> Result<Option<()>> {
         let (m, p) = (task.m, task.p);
-        // A step costs 4nmp, one block for all classes nm², blocks of all classes nm² for each share of a row that is not small.
-        let shares = p.min(SHARES);
+        // A step costs 4nmp, one block for all classes nm², and blocks of all classes so many times that:
+        let times = if p <= FEW { p } else { p.div_ceil(FEW) };
         let blocks = self.factors.len() == p && p > 1;
         if p > 1
             && !self.factors.is_empty()
             && p * m * m <= BLOCK_NUMBERS
-            && 4 * p * self.steps > m * shares
+            && 4 * p * self.steps > m * times
         {
             let blocks = task.class_curvatures(point)?;
             match blocks.into_iter().map(Factor::new).collect::<Option<Vec<_>>>() {

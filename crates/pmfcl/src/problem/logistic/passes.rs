@@ -20,7 +20,7 @@ use crate::summary::{Accumulator, Summarizer, Summary};
 use crate::theta::Theta;
 
 /// The part of the rows that may enter the block of curvature of a class by themselves; all do where classes are as few.
-const FEW: usize = 32;
+pub(super) const FEW: usize = 32;
 /// What may be left of a block of curvature when no further row enters it by itself, as a share of it.
 const NEARLY_ALL: f64 = 1e-3;
 /// Rows of a class gathered for one product.
@@ -296,7 +296,8 @@ impl Data<'_> {
         let mut bins = vec![[(0_usize, 0.0); BINS]; classes.len()];
         for (i, shares) in spread.chunks_exact(self.p).enumerate() {
             for (bins, share) in bins.iter_mut().zip(&shares[classes.clone()]) {
-                let power = (1023 - (share.to_bits() >> 52) as usize).min(BINS - 1);
+                let exponent = (share.to_bits() >> 52) as usize;
+                let power = 1023_usize.saturating_sub(exponent).min(BINS - 1);
                 let (count, sum) = &mut bins[power];
                 *count += 1;
                 *sum += self.weight(i) * share * (1.0 - share);
