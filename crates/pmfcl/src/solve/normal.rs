@@ -26,7 +26,7 @@ const STEPS: usize = 4;
 const UNSEEN: f64 = 1e3;
 
 /// Columns for each target from which on half of a decomposition takes longer than steps of refinement.
-const WORTH_ROUNDING: usize = 6144;
+const WORTH_ROUNDING: usize = 4096;
 
 /// What may be left of the pulls, in the norm of the preconditioner, and steps after which a decomposition in double precision is made
 /// instead. A step gains from one digit and a half, at a condition number of 10⁶, to four.
