@@ -23,6 +23,7 @@
 
 mod cells;
 mod cholesky;
+mod entries;
 mod factor;
 mod fingerprint;
 mod gram;

@@ -1,6 +1,6 @@
 //! One number for every pair of two lists of vectors: their inner product, or the square of their distance.
 //!
-//! A product of matrices would be faster by a factor of two, but its bits depend on how many vectors there are. Here each pair is
+//! A general product of matrices would be faster, but the order of its sums may depend on how many vectors there are. Here each pair is
 //! summed by itself, in the order of [`crate::summary::dot`], so a row is scored to the same bits alone and among others. Pairs are
 //! made in tiles: a tile has enough sums side by side that none waits for itself.
 

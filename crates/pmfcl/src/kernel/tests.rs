@@ -172,6 +172,33 @@ fn sums_with_indicators_are_those_of_their_rows_on_any_number_of_threads() {
     }
 }
 
+/// The panel of these targets has too many numbers to be added one by one once the last four columns are not zero.
+#[test]
+fn targets_added_one_by_one_have_the_bits_of_a_product() {
+    let (n, m, p) = (500, 61, 8);
+    let mut dense = well_conditioned(n, m, p);
+    for (i, row) in dense.cells.chunks_exact_mut(m + p).enumerate() {
+        for k in 0..4 {
+            row[m + k] = if i % 4 == k { 1.0 + (i % 3) as f64 / 3.0 } else { 0.0 };
+        }
+    }
+    let mut sparse = well_conditioned(n, m, p);
+    sparse.cells.copy_from_slice(&dense.cells);
+    sparse.cells.chunks_exact_mut(m + p).for_each(|row| row[m + 4..].fill(0.0));
+    each_set(|_| {
+        let [dense, sparse] = [&dense, &sparse].map(|rows| {
+            let mut gram = Gram::new(m, p);
+            gram.add(rows, 0..n);
+            gram
+        });
+        for i in 0..m {
+            for k in 0..4 {
+                assert_eq!(dense.xy(i, k).to_bits(), sparse.xy(i, k).to_bits(), "{i} {k}");
+            }
+        }
+    });
+}
+
 #[test]
 fn strips_in_used_memory_hold_nothing_of_the_rows_before() {
     each_set(|_| {

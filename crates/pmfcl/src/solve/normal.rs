@@ -26,12 +26,13 @@ const STEPS: usize = 4;
 const UNSEEN: f64 = 1e3;
 
 /// Columns for each target from which on half of a decomposition takes longer than steps of refinement.
-const WORTH_ROUNDING: usize = 4096;
+const ROUNDED_FROM: usize = 4096;
 
-/// What may be left of the pulls, in the norm of the preconditioner, and steps after which a decomposition in double precision is made
-/// instead. A step gains from one digit and a half, at a condition number of 10⁶, to four.
-const REFINED: f64 = 1e-12;
-const REFINEMENTS: usize = 12;
+/// The residual at which refinement ends, relative to the right-hand side in the norm of the preconditioner.
+const TOLERANCE: f64 = 1e-12;
+/// Steps of refinement after which a decomposition in double precision is made instead. At 5,000 and 10,000 random features a step
+/// gained one digit and a half or more.
+const MOST_STEPS: usize = 12;
 
 /// The minimizer of `‖Rθ − Z‖² + (θ − θ₀)ᵀN(θ − θ₀)`; `None` where the condition number is too large for this way.
 ///
@@ -118,9 +119,10 @@ pub(super) fn minimizer_of_sums(
         }
     };
     let system = System { sums: rest, raised: &raised, squares: &squares };
-    if m >= WORTH_ROUNDING * p.max(1) {
-        let pulls = |k: usize| (0..m).map(|j| rest.xy(j, k) + held(j) * start(j)).collect();
-        if let Some(mut theta) = system.refined(negative(), p, pulls) {
+    if m >= ROUNDED_FROM * p.max(1) {
+        let right_hand_side =
+            |k: usize| (0..m).map(|j| rest.xy(j, k) + held(j) * start(j)).collect();
+        if let Some(mut theta) = system.refined(negative(), p, right_hand_side) {
             theta.columns_mut().enumerate().for_each(|(k, column)| with_intercept(k, column));
             return Some(theta);
         }
@@ -159,14 +161,14 @@ impl System<'_> {
         bound <= ACCURATE * ACCURATE || pivots * UNSEEN <= ACCURATE * ACCURATE
     }
 
-    /// `H⁻¹` times each of `p` columns of pulls, by conjugate gradients that are preconditioned with a decomposition from products in
+    /// `H⁻¹` times each of `p` right-hand sides, by conjugate gradients that are preconditioned with a decomposition from products in
     /// single precision, which takes half the time of one in double. The residuals are those of the sums, so the result has the digits
     /// of a decomposition in double precision. `None` where a few steps are not enough.
     fn refined(
         &self,
         negative: Gram,
         p: usize,
-        pulls: impl Fn(usize) -> Vec<f64>,
+        right_hand_side: impl Fn(usize) -> Vec<f64>,
     ) -> Option<Theta> {
         let m = self.squares.len();
         let units: Vec<f64> = self.squares.iter().map(|square| unit(*square)).collect();
@@ -176,22 +178,22 @@ impl System<'_> {
         }
         let mut theta = Theta::zeros(m, p);
         for (k, x) in theta.columns_mut().enumerate() {
-            let mut rest = pulls(k);
+            let mut rest = right_hand_side(k);
             let mut z = rest.clone();
             root.apply_inverse(&mut z);
             let mut square = dot(&rest, &z);
             let mut d = z.clone();
-            let goal = REFINED * REFINED * square;
+            let enough = TOLERANCE * TOLERANCE * square;
             let mut steps = 0;
             loop {
                 // A number that is not finite is no small residual.
                 if !square.is_finite() {
                     return None;
                 }
-                if square <= goal {
+                if square <= enough {
                     break;
                 }
-                if steps == REFINEMENTS {
+                if steps == MOST_STEPS {
                     return None;
                 }
                 let mut image = self.sums.times(&d);
@@ -296,23 +298,30 @@ mod tests {
         }
     }
 
+    /// The sums of a pool, those with `raised` on their diagonal, and the diagonal of these.
+    fn sums_of(pooled: &Summary, raised: &[f64]) -> (Gram, Gram, Vec<f64>) {
+        let (m, p) = (pooled.width(), pooled.targets());
+        let mut gram = Gram::new(m, p);
+        gram.add(pooled, 0..pooled.rank());
+        let mut whole = gram.clone();
+        raised.iter().enumerate().for_each(|(j, raised)| whole.raise(j, *raised));
+        let squares = (0..m).map(|j| whole.xx(j, j)).collect();
+        (gram, whole, squares)
+    }
+
     #[test]
     fn a_rounded_decomposition_is_refined_to_the_digits_of_a_whole_one() {
         for (common, ridge) in [(0.0, 1e-2), (30.0, 1e-3), (30.0, 1e-1)] {
             let pooled = pooled(common);
             let (m, p) = (pooled.width(), pooled.targets());
-            let mut gram = Gram::new(m, p);
-            gram.add(&pooled, 0..pooled.rank());
             let raised: Vec<f64> = crate::solve::weights(&pooled, true, false)
                 .iter()
                 .map(|d| pooled.n() * ridge * d)
                 .collect();
-            let squares: Vec<f64> = (0..m).map(|j| gram.xx(j, j) + raised[j]).collect();
-            let mut whole = gram.clone();
-            (0..m).for_each(|j| whole.raise(j, raised[j]));
+            let (gram, whole, squares) = sums_of(&pooled, &raised);
             let system = System { sums: &gram, raised: &raised, squares: &squares };
-            let pulls = |k: usize| (0..m).map(|j| gram.xy(j, k)).collect();
-            let theta = system.refined(whole.negated(), p, pulls).unwrap();
+            let right_hand_side = |k: usize| (0..m).map(|j| gram.xy(j, k)).collect();
+            let theta = system.refined(whole.negated(), p, right_hand_side).unwrap();
             let root = Root::of_negative(whole.negated()).unwrap();
             for k in 0..p {
                 let mut expected: Vec<f64> = (0..m).map(|j| gram.xy(j, k)).collect();
@@ -330,25 +339,19 @@ mod tests {
     fn what_cannot_be_refined_in_a_few_steps_is_left_to_the_whole_decomposition() {
         let pooled = pooled(1e5);
         let (m, p) = (pooled.width(), pooled.targets());
-        let mut gram = Gram::new(m, p);
-        gram.add(&pooled, 0..pooled.rank());
         let raised = vec![1e-9; m];
-        let squares: Vec<f64> = (0..m).map(|j| gram.xx(j, j) + raised[j]).collect();
+        let (gram, whole, squares) = sums_of(&pooled, &raised);
         let system = System { sums: &gram, raised: &raised, squares: &squares };
-        let pulls = |k: usize| (0..m).map(|j| gram.xy(j, k)).collect();
-        assert!(system.refined(gram.negated(), p, pulls).is_none());
+        let right_hand_side = |k: usize| (0..m).map(|j| gram.xy(j, k)).collect();
+        assert!(system.refined(whole.negated(), p, right_hand_side).is_none());
     }
 
     #[test]
-    fn pulls_that_overflow_have_no_refined_solution() {
+    fn right_hand_sides_that_overflow_have_no_refined_solution() {
         let pooled = pooled(0.0);
         let (m, p) = (pooled.width(), pooled.targets());
-        let mut gram = Gram::new(m, p);
-        gram.add(&pooled, 0..pooled.rank());
         let raised = vec![1.0; m];
-        let squares: Vec<f64> = (0..m).map(|j| gram.xx(j, j) + 1.0).collect();
-        let mut whole = gram.clone();
-        (0..m).for_each(|j| whole.raise(j, 1.0));
+        let (gram, whole, squares) = sums_of(&pooled, &raised);
         let system = System { sums: &gram, raised: &raised, squares: &squares };
         for bad in [f64::NAN, f64::INFINITY, 1e300] {
             assert!(system.refined(whole.negated(), p, |_| vec![bad; m]).is_none(), "{bad}");

@@ -427,7 +427,7 @@ impl Measured<'_> {
         let (known, mut powers) = (self.known_classes(), Vec::new());
         for (block, cells) in rows.cells.chunks(BLOCK * m).enumerate() {
             let distances = self.model.distances(cells, &known);
-            for (i, d) in distances.chunks_exact(known.len()).enumerate() {
+            for (i, d) in distances.chunks_exact(known.len().max(1)).enumerate() {
                 let row = block * BLOCK + i;
                 let Some(class) = known.iter().position(|k| *k == rows.classes[row]) else {
                     continue;

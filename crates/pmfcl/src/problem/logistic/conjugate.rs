@@ -8,7 +8,7 @@ use faer::Mat;
 
 use super::evaluate::centre;
 use super::factor::Factor;
-use super::passes::FEW;
+use super::passes::cost_of_blocks;
 use super::task::{PenalizedTask, Point, inner};
 use crate::error::Result;
 
@@ -36,7 +36,7 @@ impl Conjugate {
     fn renew(&mut self, task: &mut PenalizedTask<'_>, point: &Point) -> Result<Option<()>> {
         let (m, p) = (task.m, task.p);
         // A step costs 4nmp, one block for all classes nm², and blocks of all classes so many times that:
-        let times = if p <= FEW { p } else { p.div_ceil(FEW) };
+        let times = cost_of_blocks(p);
         let blocks = self.factors.len() == p && p > 1;
         if p > 1
             && !self.factors.is_empty()

@@ -31,11 +31,12 @@ use crate::theta::Theta;
 const GAP: f64 = 1e-7;
 /// Newton steps in all.
 const LIMIT: usize = 60;
-/// Conjugate-gradient steps in all, begun solves excepted, and multiplications in them: without a penalty many classes with few rows
-/// are as hard a problem as there is, and any bound found so far is sound.
+/// Conjugate-gradient steps in all, begun solves excepted: without a penalty many classes with few rows are as hard a problem as
+/// there is, and any bound found so far is sound.
 const BUDGET: usize = 600;
+/// Multiplications of rows and parameters in all these steps.
 const WORK: f64 = 2.5e12;
-/// Precision of a step, at least.
+/// Relative precision of a step at its loosest.
 const LOOSE: f64 = 0.3;
 /// Precision of the step a certificate is made from.
 const TIGHT: f64 = 1e-8;

@@ -20,7 +20,7 @@ const CONVERGED: f64 = 1e-10;
 const NOISE: f64 = 1e-12;
 
 /// Points that are tried to make a step longer that had to be shortened.
-const LOOKS: usize = 3;
+const MOST_TRIALS: usize = 3;
 
 /// A minimizer with what there is to know about it.
 #[derive(Debug, Clone, PartialEq)]
@@ -158,7 +158,7 @@ pub(super) fn step(
         }
         if next.value <= point.value + 1e-4 * t * slope {
             return match too_far {
-                Some(far) => further(task, point, d, (t, far), next).map(Some),
+                Some(far) => longer_step(task, point, d, (t, far), next).map(Some),
                 None => Ok(Some(next)),
             };
         }
@@ -173,7 +173,7 @@ pub(super) fn step(
 
 /// A lower point between `found`, at `t`, and `far`, which was too far, where the loss still falls at `t` as it did at first: it rises
 /// like an exponential at the end of a step, which a parabola takes for a much shorter one.
-fn further(
+fn longer_step(
     task: &mut PenalizedTask<'_>,
     point: &Point,
     d: &Mat<f64>,
@@ -181,7 +181,7 @@ fn further(
     mut found: Point,
 ) -> Result<Point> {
     let slope = inner(&point.gradient, d);
-    for _ in 0..LOOKS {
+    for _ in 0..MOST_TRIALS {
         if inner(&found.gradient, d) > 0.5 * slope || far < 1.5 * t {
             break;
         }

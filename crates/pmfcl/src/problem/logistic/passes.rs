@@ -19,8 +19,8 @@ use crate::rows::{Rows, Targets};
 use crate::summary::{Accumulator, Summarizer, Summary};
 use crate::theta::Theta;
 
-/// The part of the rows that may enter the block of curvature of a class by themselves; all do where classes are as few.
-pub(super) const FEW: usize = 32;
+/// Classes up to which a block of curvature is made of all rows. Of more classes, at most one row in so many enters a block by itself.
+const WHOLE_BLOCKS: usize = 32;
 /// What may be left of a block of curvature when no further row enters it by itself, as a share of it.
 const NEARLY_ALL: f64 = 1e-3;
 /// Rows of a class gathered for one product.
@@ -58,6 +58,11 @@ pub(in crate::problem) enum Question {
     Expand(Theta, Curvature),
     /// A lower bound of the least loss from parameters and a step.
     Certify(Theta, Theta),
+}
+
+/// What the blocks of curvature of all classes cost, in blocks of all rows.
+pub(super) fn cost_of_blocks(classes: usize) -> usize {
+    if classes <= WHOLE_BLOCKS { classes } else { classes.div_ceil(WHOLE_BLOCKS) }
 }
 
 /// What runs the passes of log-loss over the rows of a task.
@@ -244,7 +249,7 @@ impl Data<'_> {
     ///
     /// With many classes nearly all rows have next to no share in each. Only rows of the largest shares enter a block by themselves;
     /// the others are taken to be spread like `mean`, the mean of `x xᵀ` over all rows.
-    /// Cost: at most `n m² p` flops over [`FEW`] for many classes, and `2 n p` comparisons.
+    /// Cost: at most `n m² p` flops over [`WHOLE_BLOCKS`] for many classes, and `2 n p` comparisons.
     fn class_blocks(&self, spread: &[f64], from: usize, mean: &Mat<f64>) -> Vec<f64> {
         let (m, p) = (self.m, self.p);
         let classes = from..p.min(from + self.classes_at_once());
@@ -282,14 +287,14 @@ impl Data<'_> {
 
     /// Classes whose blocks are made together: their shares of a row lie in one cache line. Few classes are one job each.
     fn classes_at_once(&self) -> usize {
-        if self.p <= FEW { 1 } else { 8 }
+        if self.p <= WHOLE_BLOCKS { 1 } else { 8 }
     }
 
     /// For each class the share below which rows enter its block of curvature by their sum alone: a power of two that leaves out next
-    /// to nothing, or as little as [`FEW`] of the rows can.
+    /// to nothing, or as little as one row in [`WHOLE_BLOCKS`] can.
     fn small_shares(&self, spread: &[f64], classes: &Range<usize>) -> Vec<f64> {
         const BINS: usize = 64;
-        if self.p <= FEW {
+        if self.p <= WHOLE_BLOCKS {
             return vec![0.0; classes.len()];
         }
         // Rows, and their sum of curvatures, by the power of two below their share.
@@ -309,7 +314,7 @@ impl Data<'_> {
             let mut limit = 2.0;
             for (count, sum) in bins {
                 rows += count;
-                if rest <= enough || rows > self.len() / FEW {
+                if rest <= enough || rows > self.len() / WHOLE_BLOCKS {
                     break;
                 }
                 rest -= sum;
