@@ -7,6 +7,8 @@ use crate::error::{Error, ROW_WEIGHT, Result};
 enum Cells<'a> {
     F64(&'a [f64]),
     F32(&'a [f32]),
+    /// The column of each row that is 1; all others are 0.
+    Indicators(&'a [u32]),
 }
 
 /// A row-major table of numbers, borrowed from the caller.
@@ -44,6 +46,12 @@ impl<'a> Rows<'a> {
         Ok(Self { len: count(cells.len(), width)?, cells: Cells::F32(cells), width })
     }
 
+    /// A table of zeros with a 1 in each row, in the column that `codes` say, below `width`.
+    pub(crate) fn indicators(codes: &'a [u32], width: usize) -> Self {
+        debug_assert!(codes.iter().all(|code| (*code as usize) < width));
+        Self { len: codes.len(), cells: Cells::Indicators(codes), width }
+    }
+
     /// Number of rows.
     pub fn len(&self) -> usize {
         self.len
@@ -64,6 +72,7 @@ impl<'a> Rows<'a> {
         match self.cells {
             Cells::F64(c) => c[row * self.width + column],
             Cells::F32(c) => f64::from(c[row * self.width + column]),
+            Cells::Indicators(codes) => f64::from(u8::from(codes[row] as usize == column)),
         }
     }
 
@@ -74,6 +83,7 @@ impl<'a> Rows<'a> {
         let cells = match self.cells {
             Cells::F64(c) => Cells::F64(&c[span]),
             Cells::F32(c) => Cells::F32(&c[span]),
+            Cells::Indicators(codes) => Cells::Indicators(&codes[from..to]),
         };
         Rows { cells, len: to - from, width: self.width }
     }
@@ -82,7 +92,15 @@ impl<'a> Rows<'a> {
     pub(crate) fn as_f64(&self, from: usize, to: usize) -> Option<&'a [f64]> {
         match self.cells {
             Cells::F64(c) => Some(&c[from * self.width..to * self.width]),
-            Cells::F32(_) => None,
+            Cells::F32(_) | Cells::Indicators(_) => None,
+        }
+    }
+
+    /// The column of each row that is 1, where all others are 0 by the way the table was made.
+    pub(crate) fn as_indicators(&self) -> Option<&'a [u32]> {
+        match self.cells {
+            Cells::Indicators(codes) => Some(codes),
+            Cells::F64(_) | Cells::F32(_) => None,
         }
     }
 
@@ -121,6 +139,13 @@ impl<'a> Rows<'a> {
                     }
                 }
             }
+            (Cells::Indicators(codes), _) => {
+                for (i, (row, code)) in out.chunks_exact_mut(stride).zip(&codes[from..]).enumerate()
+                {
+                    row[offset..offset + w].fill(0.0);
+                    row[offset + *code as usize] = scale.map_or(1.0, |s| s[i]);
+                }
+            }
         }
     }
 
@@ -129,6 +154,11 @@ impl<'a> Rows<'a> {
         match self.cells {
             Cells::F64(c) => out.extend_from_slice(c),
             Cells::F32(c) => out.extend(c.iter().map(|&v| f64::from(v))),
+            Cells::Indicators(codes) => {
+                let from = out.len();
+                out.resize(from + codes.len() * self.width, 0.0);
+                self.copy_into(0, &mut out[from..], self.width, 0, None);
+            }
         }
     }
 
@@ -137,6 +167,7 @@ impl<'a> Rows<'a> {
         let at = match self.cells {
             Cells::F64(c) => c.iter().position(|v| !v.is_finite()),
             Cells::F32(c) => c.iter().position(|v| !v.is_finite()),
+            Cells::Indicators(_) => None,
         }?;
         let (row, column) = (at / self.width, at % self.width);
         Some((row, column, self.get(row, column)))
@@ -298,6 +329,21 @@ mod tests {
     fn a_ragged_table_is_refused() {
         assert!(matches!(Rows::new(&[1.0, 2.0, 3.0], 2), Err(Error::Shape { found: 1, .. })));
         assert!(matches!(Rows::new(&[], 0), Err(Error::Empty { .. })));
+    }
+
+    #[test]
+    fn indicators_are_a_table_with_one_1_in_each_row() {
+        let table = [0.0, 1.0, 0.0, 0.0, 0.0, 1.0, 1.0, 0.0, 0.0];
+        let codes = [1, 2, 0];
+        let (rows, cells) = (Rows::indicators(&codes, 3), Rows::new(&table, 3).unwrap());
+        let (mut all, mut some) = (vec![7.0], [9.0; 8]);
+        rows.append_to(&mut all);
+        assert_eq!(all[1..], table);
+        rows.slice(1, 3).copy_into(0, &mut some, 4, 1, Some(&[2.0, 3.0]));
+        let expected = [9.0, 0.0, 0.0, 2.0, 9.0, 3.0, 0.0, 0.0];
+        assert_eq!(some.map(f64::to_bits), expected.map(f64::to_bits));
+        let get = |rows: Rows<'_>| (0..9).map(|i| rows.get(i / 3, i % 3)).collect::<Vec<_>>();
+        assert_eq!(get(rows), get(cells));
     }
 
     #[test]

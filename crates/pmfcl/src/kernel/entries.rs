@@ -14,6 +14,13 @@ pub(super) struct Entry {
     value: f64,
 }
 
+impl Entry {
+    /// A 1.
+    pub(super) fn one(row: usize, column: usize) -> Self {
+        Self { row, column, value: 1.0 }
+    }
+}
+
 /// Lists the numbers of a panel that are not zero, column after column; whether they are so few, as in indicators of many classes,
 /// that adding them one by one is faster than a product.
 pub(super) fn few_entries(panel: &[f64], entries: &mut Vec<Entry>) -> bool {
@@ -33,7 +40,7 @@ pub(super) fn few_entries(panel: &[f64], entries: &mut Vec<Entry>) -> bool {
     true
 }
 
-/// Adds the products of some numbers of a panel of targets with all features. The sums are those of a product of the whole panel, to
+/// Adds the products of some numbers of a panel of targets, column after column, with all features. The sums are those of a product of the whole panel, to
 /// the bit: the zeros change none.
 #[inline(always)]
 pub(super) fn add_entries<S: Simd, const V: usize>(
@@ -61,5 +68,12 @@ pub(super) fn add_entries<S: Simd, const V: usize>(
                 block[column][v] = simd.add_f64s(block[column][v], sums[v]);
             }
         }
+    }
+}
+
+/// Adds the squares of some numbers of a panel. Those of indicators are exact in any order.
+pub(super) fn add_squares(entries: &[Entry], sums: &mut [f64]) {
+    for entry in entries {
+        sums[entry.column] += entry.value * entry.value;
     }
 }

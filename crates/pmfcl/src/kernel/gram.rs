@@ -19,7 +19,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 use pulp::{Simd, WithSimd};
 
 use super::cells::Cells;
-use super::entries::{add_entries, few_entries};
+use super::entries::{add_entries, add_squares, few_entries};
 use super::instructions::dispatch;
 use super::strip::{DEEP, STRIPS, Strip, WIDE, groups};
 use super::tile::{self, SIX};
@@ -95,17 +95,25 @@ impl Gram {
     /// The same rows in the same pieces give the same bits, on any number of threads.
     /// Cost: `n m (m + 2p)` flops.
     pub(crate) fn add(&mut self, source: &impl Source, rows: Range<usize>) {
-        self.add_prepared(source, rows, |_| ());
+        self.add_strips(source, rows, None);
     }
 
     /// Adds the given rows after `prepare` has changed each strip of them.
-    ///
-    /// Threads share the strips of a wide matrix, then its columns; every sum is made by one of them, in the order of the rows.
     pub(super) fn add_prepared(
         &mut self,
         source: &impl Source,
         rows: Range<usize>,
         prepare: impl Fn(&mut Strip) + Sync,
+    ) {
+        self.add_strips(source, rows, Some(&prepare));
+    }
+
+    /// Threads share the strips of a wide matrix, then its columns; every sum is made by one of them, in the order of the rows.
+    fn add_strips(
+        &mut self,
+        source: &impl Source,
+        rows: Range<usize>,
+        prepare: Option<&(dyn Fn(&mut Strip) + Sync)>,
     ) {
         let (m, p, panels) = (self.m, self.p, self.m.div_ceil(WIDE));
         // The sums of a narrow matrix stay in cache: one strip at a time does too.
@@ -115,8 +123,12 @@ impl Gram {
         if count == 0 {
             return;
         }
-        let strips: Vec<RwLock<Strip>> =
-            (0..count).map(|_| RwLock::new(Strip::new(m, p, rows.len()))).collect();
+        let strip = || {
+            let strip = Strip::new(m, p, rows.len());
+            // What changes strips finds all numbers in them.
+            if prepare.is_none() { strip.listing() } else { strip }
+        };
+        let strips: Vec<RwLock<Strip>> = (0..count).map(|_| RwLock::new(strip())).collect();
         let Self { xx, yx, yy, .. } = self;
         // One thread alone goes through all columns at once.
         let bands = bands(xx, panels, if threads < 2 { panels.max(1) } else { BAND });
@@ -140,7 +152,9 @@ impl Gram {
                     let from = rows.end.min(first + at * DEEP);
                     let strip = &mut *strip.write().unwrap_or_else(PoisonError::into_inner);
                     strip.load(source, from..rows.end.min(from + DEEP));
-                    prepare(strip);
+                    if let Some(prepare) = prepare {
+                        prepare(strip);
+                    }
                 }
                 meeting.wait();
                 let loaded: Vec<_> = strips
@@ -364,8 +378,15 @@ impl Meet<'_> {
             let (x, _) = strip.panels();
             for own in 0..yy.len() / WIDE {
                 let left = x + first + own;
+                let sums = &mut yy[own * WIDE..(own + 1) * WIDE];
+                if strip.listed(first + own, &mut entries) {
+                    add_squares(&entries, sums);
+                    let blocks = &mut yx[own * x * BLOCK..(own + 1) * x * BLOCK];
+                    add_entries::<S, V>(simd, strip, &entries, blocks);
+                    continue;
+                }
                 let panel = strip.panel(left);
-                squares::<S, V>(simd, panel, &mut yy[own * WIDE..(own + 1) * WIDE]);
+                squares::<S, V>(simd, panel, sums);
                 let columns = WIDE.min(p - (first + own) * WIDE);
                 let single = columns == 1;
                 if !single && few_entries(panel, &mut entries) {

@@ -24,6 +24,7 @@
 mod cells;
 mod cholesky;
 mod entries;
+mod exponential;
 mod factor;
 mod fingerprint;
 mod gram;
@@ -37,6 +38,7 @@ mod root;
 mod sketch;
 mod solve;
 mod strip;
+mod sweeps;
 #[cfg(test)]
 mod tests;
 mod tile;
@@ -44,6 +46,7 @@ mod tridiagonal;
 
 pub(crate) use cells::zeros;
 pub(crate) use cholesky::{Steps, blocked, decompose, decompose_in_place};
+pub(crate) use exponential::exponentials;
 pub(crate) use factor::{Stairs, factor, stack};
 pub(crate) use fingerprint::{CellKeys, cell_sums, row_sums};
 pub(crate) use gram::Gram;
@@ -54,6 +57,7 @@ pub(crate) use pairs::{products, square_distances};
 pub(crate) use parallel::{each, with_threads};
 pub(crate) use pivoted::Rooted;
 pub(crate) use root::Root;
+pub(crate) use sweeps::{SIDE, Side, Sweeps};
 pub(crate) use tridiagonal::{Tridiagonal, tridiagonal};
 
 /// Rows that can be produced on demand: `m` feature columns followed by `p` target columns,
@@ -83,9 +87,18 @@ pub(crate) struct Plain<'a> {
     pub(crate) intercept: bool,
     /// The other features, row-major, and the targets.
     pub(crate) x: &'a [f64],
-    pub(crate) y: &'a [f64],
+    pub(crate) y: PlainTargets<'a>,
     /// Subtracted from every row of features and targets; empty for nothing.
     pub(crate) shift: &'a [f64],
+}
+
+/// Targets of [`Plain`] rows.
+#[derive(Clone, Copy)]
+pub(crate) enum PlainTargets<'a> {
+    /// Row-major.
+    Numbers(&'a [f64]),
+    /// The target of each row that is 1; all others are 0.
+    Indicators(&'a [u32]),
 }
 
 /// `R` and `Z` of the QR decomposition of `[X | Y]`, and what `X` leaves of `Y`.

@@ -19,7 +19,7 @@ use pulp::{Simd, WithSimd};
 
 use super::instructions::dispatch;
 use super::strip::MANY;
-use super::{Plain, Source};
+use super::{Plain, PlainTargets, Source};
 
 /// Rows of a sketch beyond two for each feature: of few features, the singular values stray from their limits.
 const BEYOND: usize = 128;
@@ -67,8 +67,19 @@ impl<'a, S: Source> Sketch<'a, S> {
                 *sum += sign(i) * one;
             }
         }
+        let y = match y {
+            PlainTargets::Numbers(y) => &y[first * p..(first + count) * p],
+            PlainTargets::Indicators(codes) => {
+                let cells = &mut cells[..count * p];
+                cells.fill(0.0);
+                for (row, code) in cells.chunks_exact_mut(p).zip(&codes[first..]) {
+                    row[*code as usize] = 1.0;
+                }
+                cells
+            }
+        };
+        let x = &x[first * (m - lead)..(first + count) * (m - lead)];
         for (cells, at, width) in [(x, lead, m - lead), (y, m, p)] {
-            let cells = &cells[first * width..(first + count) * width];
             let shift = shift.get(at..at + width).unwrap_or_default();
             dispatch(Add { number, cells, width, shift, out, step: m + p, at });
         }

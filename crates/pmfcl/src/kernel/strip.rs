@@ -18,8 +18,9 @@ use std::ops::Range;
 
 use pulp::{Simd, WithSimd};
 
+use super::entries::Entry;
 use super::instructions::dispatch;
-use super::{Plain, Source, parallel};
+use super::{Plain, PlainTargets, Source, parallel};
 
 /// Columns in a panel.
 pub(super) const WIDE: usize = 8;
@@ -104,6 +105,11 @@ pub(super) struct Strip {
     depth: usize,
     rows: usize,
     skipped: usize,
+    /// Whether targets that are indicators may be listed instead of packed; whether they are now, and then all that are 1, with their
+    /// rows.
+    lists: bool,
+    listed: bool,
+    ones: Vec<(usize, usize)>,
     /// Rows filled at once, and room for them once a source fills.
     chunk: usize,
     filled: Aligned,
@@ -125,7 +131,14 @@ impl Strip {
             }
         }
         let filled = Aligned { store: Vec::new(), at: 0, len: 0 };
-        Self { m, p, depth, rows: 0, skipped: 0, chunk, filled, packed }
+        let (lists, listed, ones) = (false, false, Vec::new());
+        Self { m, p, depth, rows: 0, skipped: 0, lists, listed, ones, chunk, filled, packed }
+    }
+
+    /// Where targets are indicators, their panels are not written, except a last one of a single column; see [`Strip::listed`].
+    pub(super) fn listing(mut self) -> Self {
+        self.lists = true;
+        self
     }
 
     /// Takes some rows in the place of those it has; none leaves it empty.
@@ -134,6 +147,7 @@ impl Strip {
         let (from, rows) = (rows.start, rows.len());
         let plain = source.plain();
         let chunk = if plain.is_some() { (PREFETCHED / width).max(LEAST) } else { self.chunk };
+        self.list(plain, from..from + rows);
         let mut done = 0;
         while done < rows {
             let take = chunk.min(rows - done);
@@ -188,16 +202,56 @@ impl Strip {
         let features = m.div_ceil(WIDE) * self.stride();
         let (features, targets) = self.packed.cells_mut().split_at_mut(features);
         let shift = |from: usize| plain.shift.get(from..).unwrap_or_default();
-        for (rows, width, lead, shift, panels) in
-            [(plain.x, m - lead, lead, shift(0), features), (plain.y, p, 0, shift(m), targets)]
-        {
+        let pack = |rows: &[f64], (width, lead), shift, panels| {
             let rows = &rows[from * width..(from + take) * width];
             if rows.len() <= PREFETCHED {
                 prefetch(rows);
             }
             let panels = pulp::as_arrays_mut::<WIDE, f64>(panels).0;
             dispatch(Pack { rows, width, lead, shift, panels, depth, done, take });
+        };
+        pack(plain.x, (m - lead, lead), shift(0), features);
+        let codes = match plain.y {
+            PlainTargets::Numbers(y) => return pack(y, (p, 0), shift(m), targets),
+            PlainTargets::Indicators(codes) => &codes[from..from + take],
+        };
+        let first = if self.listed { p / WIDE } else { 0 };
+        for q in first..p.div_ceil(WIDE) {
+            let panel = &mut targets[q * self.depth * WIDE..][WIDE * done..WIDE * (done + take)];
+            for (cells, &code) in panel.chunks_exact_mut(WIDE).zip(codes) {
+                for (j, cell) in cells.iter_mut().enumerate().take(p - q * WIDE) {
+                    let one = f64::from(u8::from(code as usize == q * WIDE + j));
+                    *cell = one - shift(m).get(q * WIDE + j).unwrap_or(&0.0);
+                }
+            }
         }
+    }
+
+    /// Lists targets that are 1, where they are not packed.
+    fn list(&mut self, plain: Option<Plain<'_>>, rows: Range<usize>) {
+        self.ones.clear();
+        self.listed = false;
+        let Some(Plain { y: PlainTargets::Indicators(codes), shift, .. }) = plain else { return };
+        let moved = shift.get(self.m..).unwrap_or_default().iter().any(|v| *v != 0.0);
+        if !self.lists || moved {
+            return;
+        }
+        self.listed = true;
+        let ones = codes[rows].iter().enumerate().map(|(row, code)| (*code as usize, row));
+        self.ones.extend(ones);
+        self.ones.sort_unstable();
+    }
+
+    /// The numbers of target panel `q` that are not 0, column after column, in `entries`; whether it has been listed and not packed.
+    pub(super) fn listed(&self, q: usize, entries: &mut Vec<Entry>) -> bool {
+        if !self.listed || self.p == q * WIDE + 1 {
+            return false;
+        }
+        let before = |q: usize| self.ones.partition_point(|(target, _)| *target < q * WIDE);
+        let ones = &self.ones[before(q)..before(q + 1)];
+        entries.clear();
+        entries.extend(ones.iter().map(|(target, row)| Entry::one(*row, target % WIDE)));
+        true
     }
 
     /// Whether there are no rows.

@@ -640,6 +640,8 @@ struct Lying {
     intercept: bool,
     x: Vec<f64>,
     y: Vec<f64>,
+    /// The same targets, where they are indicators.
+    codes: Option<Vec<u32>>,
     shift: Vec<f64>,
     /// The same rows, laid out.
     laid: Made,
@@ -652,7 +654,11 @@ impl Source for Lying {
     }
 
     fn plain(&self) -> Option<Plain<'_>> {
-        let Self { intercept, x, y, shift, .. } = self;
+        let Self { intercept, x, y, codes, shift, .. } = self;
+        let y = match codes {
+            Some(codes) => PlainTargets::Indicators(codes),
+            None => PlainTargets::Numbers(y),
+        };
         self.hands_over.then_some(Plain { intercept: *intercept, x, y, shift })
     }
 
@@ -688,7 +694,7 @@ fn rows_packed_from_where_they_lie_give_the_same_bits() {
                 laid[start..].iter_mut().zip(&shift).for_each(|(cell, less)| *cell -= less);
             }
             let laid = Made { cells: laid, m, p };
-            let mut lying = Lying { intercept, x, y, shift, laid, hands_over: true };
+            let mut lying = Lying { intercept, x, y, codes: None, shift, laid, hands_over: true };
             each_set(|set| {
                 let sums = |source: &Lying| {
                     let mut sums = Gram::new(m, p);
@@ -699,6 +705,53 @@ fn rows_packed_from_where_they_lie_give_the_same_bits() {
                 let there = sums(&lying);
                 lying.hands_over = false;
                 assert!(there == sums(&lying), "{set}: {n} × {m} and {p} targets, {shifted}");
+            });
+        }
+    }
+}
+
+/// As numbers, as the place of the 1 in each row, and filled in row after row.
+#[test]
+fn indicators_give_the_same_bits_however_they_are_told() {
+    for (features, p, n) in
+        [(7, 1, 300), (7, 2, 300), (20, 9, 171), (70, 17, 900), (400, 30, 500), (15, 9, 1400)]
+    {
+        let m = features + 1;
+        let rows = made::correlated(n, features, 1, if n < 1400 { 0.0 } else { 1e3 });
+        let x: Vec<f64> =
+            rows.cells.chunks_exact(m).flat_map(|row| row[..features].to_vec()).collect();
+        let codes: Vec<u32> = (0..n).map(|i| (i * i % 31 % p) as u32).collect();
+        let mut y = vec![0.0; n * p];
+        y.chunks_exact_mut(p).zip(&codes).for_each(|(row, code)| row[*code as usize] = 1.0);
+        // About the first row, whose class is then −1 in most others; and about no class.
+        for target in [1.0, 0.0] {
+            let mut shift = vec![0.0; m + p];
+            shift[1..m].copy_from_slice(&x[..features]);
+            shift[m + codes[0] as usize] = target;
+            let mut laid = Vec::new();
+            for (x, y) in x.chunks_exact(features).zip(y.chunks_exact(p)) {
+                let row = std::iter::once(&1.0).chain(x).chain(y);
+                laid.extend(row.zip(&shift).map(|(cell, less)| cell - less));
+            }
+            let laid = Made { cells: laid, m, p };
+            let (x, y, codes) = (x.clone(), y.clone(), Some(codes.clone()));
+            let mut lying = Lying { intercept: true, x, y, codes, shift, laid, hands_over: true };
+            each_set(|set| {
+                let told = |source: &Lying, threads| {
+                    with_threads(threads, || {
+                        let mut sums = Gram::new(m, p);
+                        sums.add(source, 2..n);
+                        (sums, factor(m, p, source, 0..n))
+                    })
+                };
+                lying.hands_over = true;
+                let places = told(&lying, 1);
+                assert!(places == told(&lying, 3), "{set}: {n} × {m}, {p} classes, threads");
+                let codes = lying.codes.take();
+                assert!(places == told(&lying, 1), "{set}: {n} × {m}, {p} classes");
+                lying.hands_over = false;
+                assert!(places == told(&lying, 1), "{set}: {n} × {m}, {p} classes, filled");
+                lying.codes = codes;
             });
         }
     }

@@ -21,7 +21,10 @@ use faer::linalg::matmul::matmul;
 use faer::{Accum, Mat, MatMut, MatRef, Par};
 
 use super::householder::Reflections;
+use super::instructions::dispatch;
 use super::parallel::each;
+use super::sweeps::{SIDE, Side};
+use super::tile::registers_mut;
 
 /// Entries below the diagonal that the first step leaves.
 const BAND: usize = 32;
@@ -51,7 +54,20 @@ pub(crate) fn tridiagonal(mut a: Mat<f64>, vectors: &mut Mat<f64>) -> Tridiagona
     }
     let mut band = Band::new(&a);
     drop(a);
-    pulp::Arch::new().dispatch(Chase { band: &mut band, vectors });
+    let mut chase = Chase { first: 0, column: 0, from: 1 };
+    while !chase.is_done(m) {
+        let mut steps = Steps::default();
+        dispatch(Down { band: &mut band, chase: &mut chase, steps: &mut steps });
+        let mut tiles = Vec::new();
+        let mut rest = vectors.as_mut();
+        while rest.ncols() > 0 {
+            let count = SIDE.min(rest.ncols());
+            let (tile, after) = rest.split_at_col_mut(count);
+            tiles.push(tile);
+            rest = after;
+        }
+        each(tiles, |tile| turn_all(tile, &steps));
+    }
     let diagonal = (0..m).map(|j| band.cells[j * band.stride]).collect();
     let below = (1..m).map(|j| band.cells[(j - 1) * band.stride + 1]).collect();
     Tridiagonal { diagonal, below }
@@ -161,28 +177,24 @@ impl Band {
     /// Clears one column after another below its second entry. A reflection that does so fills the block below, whose first column is
     /// cleared next, and so on down the band; the other columns of a block wait for their turn.
     #[inline(always)]
-    fn chase(&mut self, vectors: &mut Mat<f64>) {
+    fn chase(&mut self, chase: &mut Chase, steps: &mut Steps) {
         let m = self.m;
         let (mut v, mut w) = (vec![0.0; BAND], vec![0.0; BAND]);
-        for first in 0..m.saturating_sub(2) {
-            let (mut column, mut from) = (first, first + 1);
-            while m - from >= 2 {
-                let len = BAND.min(m - from);
-                let (v, w) = (&mut v[..len], &mut w[..len]);
-                let tau = reflection(self.column(from, column, len), v);
-                if tau > 0.0 {
-                    for j in column + 1..from {
-                        reflect(self.column(from, j, len), v, tau);
-                    }
-                    self.both_sides(from, v, w, tau);
-                    for k in 0..vectors.ncols() {
-                        let target = vectors.col_as_slice_mut(k);
-                        reflect(&mut target[from..from + len], v, tau);
-                    }
-                    self.right(from, v, w, tau);
+        while !chase.is_done(m) && steps.v.len() < STEPS {
+            let Chase { column, from, .. } = *chase;
+            let len = BAND.min(m - from);
+            let (v, w) = (&mut v[..len], &mut w[..len]);
+            let tau = reflection(self.column(from, column, len), v);
+            if tau > 0.0 {
+                for j in column + 1..from {
+                    reflect(self.column(from, j, len), v, tau);
                 }
-                (column, from) = (from, from + len);
+                self.both_sides(from, v, w, tau);
+                steps.places.push((from, len, tau));
+                steps.v.extend_from_slice(v);
+                self.right(from, v, w, tau);
             }
+            chase.go_on(m, len);
         }
     }
 
@@ -227,18 +239,126 @@ impl Band {
     }
 }
 
-/// The second step, compiled for the registers of the processor. Products and sums alone: the same bits on all of them.
-struct Chase<'a> {
-    band: &'a mut Band,
-    vectors: &'a mut Mat<f64>,
+/// How far the second step has come.
+struct Chase {
+    /// The column that is cleared in the end.
+    first: usize,
+    /// The column that is cleared now, and the first of its entries that take part.
+    column: usize,
+    from: usize,
 }
 
-impl pulp::WithSimd for Chase<'_> {
+impl Chase {
+    fn is_done(&self, m: usize) -> bool {
+        self.first + 2 >= m
+    }
+
+    /// Past a reflection of `len` entries.
+    fn go_on(&mut self, m: usize, len: usize) {
+        (self.column, self.from) = (self.from, self.from + len);
+        if self.from + 2 > m {
+            self.first += 1;
+            (self.column, self.from) = (self.first, self.first + 1);
+        }
+    }
+}
+
+/// Numbers of reflections that are made before the vectors take part in them: 2 MB.
+const STEPS: usize = 1 << 18;
+
+/// Reflections of the second step.
+#[derive(Default)]
+struct Steps {
+    /// The first entry that takes part, how many do, and `τ`.
+    places: Vec<(usize, usize, f64)>,
+    /// Their vectors, one after the other.
+    v: Vec<f64>,
+}
+
+/// The second step, compiled for the registers of the processor. Products and sums alone: the same bits on all of them.
+struct Down<'a> {
+    band: &'a mut Band,
+    chase: &'a mut Chase,
+    steps: &'a mut Steps,
+}
+
+impl pulp::WithSimd for Down<'_> {
     type Output = ();
 
     #[inline(always)]
     fn with_simd<S: pulp::Simd>(self, _: S) {
-        self.band.chase(self.vectors);
+        self.band.chase(self.chase, self.steps);
+    }
+}
+
+/// What reflections do to some vectors.
+fn turn_all(mut vectors: MatMut<'_, f64>, steps: &Steps) {
+    let count = vectors.ncols();
+    // Row after row, so that no sum is over numbers of one register.
+    let row = |i: usize| std::array::from_fn(|k| if k < count { vectors[(i, k)] } else { 0.0 });
+    let mut rows: Side = (0..vectors.nrows()).map(row).collect();
+    dispatch(Turn { rows: &mut rows, steps });
+    for (i, row) in rows.iter().enumerate() {
+        for (k, v) in row.iter().enumerate().take(count) {
+            vectors[(i, k)] = *v;
+        }
+    }
+}
+
+/// The same for the rows of a matrix.
+struct Turn<'a> {
+    rows: &'a mut [[f64; SIDE]],
+    steps: &'a Steps,
+}
+
+impl pulp::WithSimd for Turn<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: pulp::Simd>(self, simd: S) {
+        match S::F64_LANES {
+            8 => self.run::<S, 2>(simd),
+            4 => self.run::<S, 4>(simd),
+            2 => self.run::<S, 8>(simd),
+            _ => self.run::<S, SIDE>(simd),
+        }
+    }
+}
+
+impl Turn<'_> {
+    #[inline(always)]
+    fn run<S: pulp::Simd, const V: usize>(self, simd: S) {
+        let rows = registers_mut::<S, V>(self.rows.as_flattened_mut());
+        let mut rest = &self.steps.v[..];
+        for &(from, len, tau) in &self.steps.places {
+            let (v, after) = rest.split_at(len);
+            rest = after;
+            turn(simd, &mut rows[from..from + len], v, tau);
+        }
+    }
+}
+
+/// `X ← (I − τ v vᵀ) X`
+#[inline(always)]
+fn turn<S: pulp::Simd, const V: usize>(simd: S, rows: &mut [[S::f64s; V]], v: &[f64], tau: f64) {
+    // Two sums of every column, so that none waits for itself.
+    let mut sums = [[simd.splat_f64s(0.0); V]; 2];
+    for i in 0..rows.len() {
+        let v = simd.splat_f64s(v[i]);
+        for k in 0..V {
+            sums[i % 2][k] = simd.add_f64s(sums[i % 2][k], simd.mul_f64s(rows[i][k], v));
+        }
+    }
+    let tau = simd.splat_f64s(tau);
+    let mut along = sums[0];
+    for k in 0..V {
+        along[k] = simd.mul_f64s(tau, simd.add_f64s(sums[0][k], sums[1][k]));
+    }
+    for i in 0..rows.len() {
+        let v = simd.splat_f64s(v[i]);
+        for k in 0..V {
+            rows[i][k] = simd.sub_f64s(rows[i][k], simd.mul_f64s(along[k], v));
+        }
     }
 }
 

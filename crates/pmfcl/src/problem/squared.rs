@@ -374,7 +374,10 @@ impl Indicators {
             (Targets::Classes { .. }, None) => return Err(expected("numbers", "values")),
         };
         // All names are taken for classes of the task; those without rows are dropped at the end.
-        let fits = |classes: &[String]| names.iter().all(|name| classes.contains(name));
+        let place = |classes: &[String], name: &String| {
+            classes.binary_search_by(|class| order(class, name)).ok()
+        };
+        let fits = |classes: &[String]| names.iter().all(|name| place(classes, name).is_some());
         if self.current.as_ref().is_none_or(|(_, classes)| !fits(classes)) {
             self.close()?;
             self.closed = before;
@@ -387,26 +390,12 @@ impl Indicators {
             self.begin(own.len(), own)?;
         }
         let (summarizer, classes) = self.current.as_mut().expect("begun above");
-        let width = classes.len();
-        let place = |name: &String| classes.iter().position(|c| c == name).unwrap_or(0);
-        let places: Vec<usize> = names.iter().map(place).collect();
-        let block = summarizer.leaf_rows() * self.threads.max(1);
-        let mut targets = Vec::new();
-        let mut from = 0;
-        while from < codes.len() {
-            let to = (from + block).min(codes.len());
-            targets.clear();
-            targets.resize((to - from) * width, 0.0);
-            for (row, &code) in targets.chunks_exact_mut(width).zip(&codes[from..to]) {
-                row[places[code as usize]] = 1.0;
-            }
-            let part = rows.slice(from, to);
-            summarizer
-                .add(part.x, Rows::new(&targets, width)?, part.weights)
-                .map_err(|e| e.shifted(self.closed))?;
-            from = to;
-        }
-        Ok(())
+        let places: Vec<u32> =
+            names.iter().map(|name| place(classes, name).unwrap_or(0) as u32).collect();
+        let own: Vec<u32> = codes.iter().map(|code| places[*code as usize]).collect();
+        summarizer
+            .add(rows.x, Rows::indicators(&own, classes.len()), rows.weights)
+            .map_err(|e| e.shifted(self.closed))
     }
 
     /// Refuses the first row whose class is not among the fixed ones.

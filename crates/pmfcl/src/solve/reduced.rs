@@ -15,7 +15,7 @@
 
 use faer::Mat;
 
-use crate::kernel::{Gram, Tridiagonal, each, tridiagonal};
+use crate::kernel::{Gram, SIDE, Side, Sweeps, Tridiagonal, each, tridiagonal};
 use crate::summary::Summary;
 
 /// Products of the columns of a pooled summary that vary, in units of the penalty on each, for each sample.
@@ -83,8 +83,8 @@ impl Correlations {
 /// Products in tridiagonal form.
 pub(super) struct Reduced {
     form: Tridiagonal,
-    /// `Qᵀb`, one column for each target.
-    pulls: Mat<f64>,
+    /// `Qᵀb` of all targets, some side by side; zeros where there are no more.
+    pulls: Vec<Side>,
 }
 
 /// What a ridge does.
@@ -101,7 +101,12 @@ pub(super) struct Fit {
 impl Reduced {
     /// Of products, the lower half, and their products with the targets. Cost: `4k³/3` flops.
     pub(super) fn new(products: Mat<f64>, mut pulls: Mat<f64>) -> Self {
-        Self { form: tridiagonal(products, &mut pulls), pulls }
+        let form = tridiagonal(products, &mut pulls);
+        let (k, p) = (pulls.nrows(), pulls.ncols());
+        let cell = |i: usize, target: usize| if target < p { pulls[(i, target)] } else { 0.0 };
+        let side =
+            |first: usize| (0..k).map(|i| std::array::from_fn(|l| cell(i, first + l))).collect();
+        Self { form, pulls: (0..p).step_by(SIDE).map(side).collect() }
     }
 
     /// The largest eigenvalue, to twelve digits.
@@ -158,80 +163,22 @@ impl Reduced {
             trace += cell;
             slope -= cell * cell * (pivots[i].1 + up.1 - 1.0);
         }
-        let solver = Solver { pivots: &pivots, factors: &factors };
-        let mut products = vec![[0.0; 3]; shares.len()];
-        let jobs = products.chunks_mut(LANES).zip((0..).step_by(LANES)).collect();
-        each(jobs, |(products, first): (&mut [[f64; 3]], usize)| match products.len() {
-            1 => solver.run::<1>(&self.pulls, first, products),
-            _ => solver.run::<LANES>(&self.pulls, first, products),
+        let inverse: Vec<f64> = pivots.iter().map(|(pivot, _)| 1.0 / pivot).collect();
+        let sweeps = Sweeps { inverse: &inverse, factors: &factors };
+        let mut products = vec![[[0.0; SIDE]; 3]; self.pulls.len()];
+        each(self.pulls.iter().zip(&mut products).collect(), |(pulls, products)| {
+            *products = sweeps.products(pulls);
         });
         let mut rise = 0.0;
-        for ([pull, length, slope], share) in products.iter().zip(shares) {
-            unexplained -= share * (pull + ridge * length);
-            rise += share * 2.0 * ridge * slope;
+        for ([pulls, lengths, slopes], shares) in products.iter().zip(shares.chunks(SIDE)) {
+            for (l, share) in shares.iter().enumerate() {
+                unexplained -= share * (pulls[l] + ridge * lengths[l]);
+                rise += share * 2.0 * ridge * slopes[l];
+            }
         }
         let (degrees, gain) = (k as f64 - ridge * trace, trace + ridge * slope);
         Fit { unexplained, rise, degrees, gain }
     }
-}
-
-/// Targets that are solved side by side: each by itself waits for one row after the other.
-const LANES: usize = 8;
-
-/// `M = T + λ`, eliminated from the top.
-struct Solver<'a> {
-    /// Pivots, with their derivatives.
-    pivots: &'a [(f64, f64)],
-    factors: &'a [f64],
-}
-
-impl Solver<'_> {
-    /// `⟨b, x⟩`, `⟨x, x⟩` and `⟨x, M⁻¹x⟩` with `x = M⁻¹b`, of up to `N` columns `b` of `pulls`, from `first` on.
-    fn run<const N: usize>(&self, pulls: &Mat<f64>, first: usize, out: &mut [[f64; 3]]) {
-        let cell = |i: usize, l: usize| if l < out.len() { pulls[(i, first + l)] } else { 0.0 };
-        let b: Vec<[f64; N]> =
-            (0..self.pivots.len()).map(|i| std::array::from_fn(|l| cell(i, l))).collect();
-        let mut x = b.clone();
-        self.solve(&mut x);
-        let mut y = x.clone();
-        self.solve(&mut y);
-        let (pulls, lengths, slopes) = (dots(&b, &x), dots(&x, &x), dots(&x, &y));
-        for (l, out) in out.iter_mut().enumerate() {
-            *out = [pulls[l], lengths[l], slopes[l]];
-        }
-    }
-
-    /// `x ← M⁻¹x`
-    fn solve<const N: usize>(&self, x: &mut [[f64; N]]) {
-        let k = x.len();
-        for i in 1..k {
-            for l in 0..N {
-                x[i][l] -= self.factors[i] * x[i - 1][l];
-            }
-        }
-        for l in 0..N {
-            x[k - 1][l] /= self.pivots[k - 1].0;
-        }
-        for i in (0..k - 1).rev() {
-            for l in 0..N {
-                x[i][l] = x[i][l] / self.pivots[i].0 - self.factors[i + 1] * x[i + 1][l];
-            }
-        }
-    }
-}
-
-/// Inner products of columns, each summed as by [`crate::summary::dot`].
-fn dots<const N: usize>(a: &[[f64; N]], b: &[[f64; N]]) -> [f64; N] {
-    let mut sums = [[0.0; N]; 4];
-    let mut tail = [0.0; N];
-    let whole = a.len() / 4 * 4;
-    for (i, (a, b)) in a.iter().zip(b).enumerate() {
-        let sum = if i < whole { &mut sums[i % 4] } else { &mut tail };
-        for l in 0..N {
-            sum[l] += a[l] * b[l];
-        }
-    }
-    std::array::from_fn(|l| (sums[0][l] + sums[2][l]) + (sums[1][l] + sums[3][l]) + tail[l])
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use std::sync::{Condvar, Mutex, PoisonError};
 use super::{Counter, Summary, Sums, echelon};
 use crate::basis::{BasisError, Design};
 use crate::error::{Error, ROW_WEIGHT, Result};
-use crate::kernel::{self, Gram, Mixed, Source, Triangle};
+use crate::kernel::{self, Gram, Mixed, PlainTargets, Source, Triangle};
 use crate::rows::Rows;
 
 /// Rows whose median sums of products are taken about: few are enough to save digits, in single precision more are worth it.
@@ -519,9 +519,13 @@ impl Summarizer {
             self.hold(&x.slice(at, len), &y.slice(at, len), weights.map(|w| &w[at..]));
         }
         for i in 0..len {
-            let w = weights.map_or(1.0, |w| w[i]);
+            let (row, w) = (self.rows + i as u64, weights.map_or(1.0, |w| w[i]));
+            if let Some(codes) = y.as_indicators() {
+                self.target_sum[codes[i] as usize].add(row, w);
+                continue;
+            }
             for (k, sum) in self.target_sum.iter_mut().enumerate() {
-                sum.add(self.rows + i as u64, w * y.get(i, k));
+                sum.add(row, w * y.get(i, k));
             }
         }
         self.n += weights.map_or(len as f64, |w| w.iter().sum());
@@ -873,7 +877,11 @@ impl Source for Leaf<'_> {
         if !self.design.is_plain() || self.scale.is_some() {
             return None;
         }
-        let (x, y) = (self.x.as_f64(0, self.x.len())?, self.y.as_f64(0, self.y.len())?);
+        let x = self.x.as_f64(0, self.x.len())?;
+        let y = match self.y.as_indicators() {
+            Some(codes) => PlainTargets::Indicators(codes),
+            None => PlainTargets::Numbers(self.y.as_f64(0, self.y.len())?),
+        };
         Some(kernel::Plain { intercept: self.design.intercept(), x, y, shift: &self.shift })
     }
 

@@ -6,7 +6,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use crate::kernel::{self, Gram, Mixed, Plain, Source, Triangle};
+use crate::kernel::{self, Gram, Mixed, Plain, PlainTargets, Source, Triangle};
 
 /// Rows that are filled at once by one thread.
 const PIECE: usize = 32;
@@ -246,6 +246,7 @@ impl Source for Scaled<'_> {
     fn plain(&self) -> Option<Plain<'_>> {
         let FewRows { x, y, .. } = self.rows;
         let same = (self.root - 1.0).abs() == 0.0;
+        let y = PlainTargets::Numbers(y);
         same.then_some(Plain { intercept: false, x, y, shift: &[] })
     }
 }

@@ -35,6 +35,8 @@
 //! sample is still in memory, and else corrected ([`super::normal`]). So `c` and `T`, and with them the probabilities, depend on
 //! the order of tasks; classes, discriminants, merging and removal remain exact. [`super::Calibrate::Off`] gives the textbook's probabilities.
 
+use std::borrow::Cow;
+
 use faer::Mat;
 
 use super::class_covariance::{ClassModel, PULLS};
@@ -73,6 +75,8 @@ const FLOOR_COST: f64 = 0.01;
 const LEAST_REST: f64 = 1e-9;
 /// Rows scored at a time.
 const BLOCK: usize = 256;
+/// Rows whose log-losses one thread adds up.
+const SHARE: usize = 32;
 /// Numbers of a table where classes have covariances of their own.
 const CLASS_CELLS: usize = PULLS.len() * CELLS;
 /// Most operations that measuring a task may take where classes have covariances of their own; of more rows the first are scored.
@@ -357,9 +361,9 @@ pub(super) struct Measured<'a> {
 /// A row scored under the model without it.
 struct LeftOut<'a> {
     /// `d_k²` of the classes that have rows.
-    distances: &'a [f64],
+    distances: Cow<'a, [f64]>,
     /// `ln|Σ_k|`, where classes have covariances of their own.
-    log_dets: Option<&'a [f64]>,
+    log_dets: Option<Vec<f64>>,
     /// The position of its own class among these.
     class: usize,
     weight: f64,
@@ -404,11 +408,12 @@ impl Measured<'_> {
         let (mut scored, mut distances) = (0.0, Vec::new());
         for (part, pull) in losses.chunks_exact_mut(CELLS).zip(PULLS) {
             (scored, distances) = (0.0, vec![0.0; DISTANCES]);
-            let mut powers = Vec::new();
-            self.each(task, kept.as_ref(), pull, |row| {
-                scored += row.weight;
-                distances[Novelty::step(self.distance(&row))] += row.weight;
-                self.add_row(part, &row, &mut powers);
+            self.each(task, kept.as_ref(), pull, |rows| {
+                for row in rows {
+                    scored += row.weight;
+                    distances[Novelty::step(self.distance(row))] += row.weight;
+                }
+                self.add_rows(part, rows);
             })?;
         }
         if scored > 0.0 {
@@ -424,34 +429,55 @@ impl Measured<'_> {
     /// Log-losses of rows that are not in the pool, under the covariance that all classes share.
     pub(super) fn losses_of(&self, rows: &NormalRows) -> Vec<f64> {
         let (mut losses, m) = (vec![0.0; CELLS], self.design.width());
-        let (known, mut powers) = (self.known_classes(), Vec::new());
+        let known = self.known_classes();
         for (block, cells) in rows.cells.chunks(BLOCK * m).enumerate() {
             let distances = self.model.distances(cells, &known);
-            for (i, d) in distances.chunks_exact(known.len().max(1)).enumerate() {
+            let distances = distances.chunks_exact(known.len().max(1)).map(Cow::Borrowed);
+            let row = |(i, distances): (usize, _)| {
                 let row = block * BLOCK + i;
-                let Some(class) = known.iter().position(|k| *k == rows.classes[row]) else {
-                    continue;
-                };
-                let weight = rows.weights[row];
-                let row = LeftOut { distances: d, log_dets: None, class, weight };
-                self.add_row(&mut losses, &row, &mut powers);
-            }
+                let class = known.iter().position(|k| *k == rows.classes[row])?;
+                Some(LeftOut { distances, log_dets: None, class, weight: rows.weights[row] })
+            };
+            self.add_rows(&mut losses, &distances.enumerate().filter_map(row).collect::<Vec<_>>());
         }
         losses.iter_mut().for_each(|loss| *loss = loss.max(0.0));
         losses
     }
 
-    /// Adds the log-losses of a row at every `c` and `T`; `powers` is for any use.
+    /// Adds the log-losses of rows at every `c` and `T`.
+    fn add_rows(&self, losses: &mut [f64], rows: &[LeftOut<'_>]) {
+        let shares: Vec<&[LeftOut<'_>]> = rows.chunks(SHARE).collect();
+        let mut parts = vec![vec![0.0; CELLS]; shares.len()];
+        kernel::each(shares.into_iter().zip(&mut parts).collect(), |(rows, part)| {
+            let mut powers = Vec::new();
+            for row in rows {
+                self.add_row(part, row, &mut powers);
+            }
+        });
+        for part in &parts {
+            losses.iter_mut().zip(part).for_each(|(sum, loss)| *sum += loss);
+        }
+    }
+
+    /// The same for one row; `powers` is for any use.
     fn add_row(&self, losses: &mut [f64], row: &LeftOut<'_>, powers: &mut Vec<f64>) {
         // Under one covariance only the temperature depends on `c`.
-        let mut scores = self.scores(row, f64::INFINITY);
+        let mut gaps = self.gaps(row, f64::INFINITY);
         for (part, shape) in losses.chunks_exact_mut(TEMPERATURES).zip(SHAPES) {
             if row.log_dets.is_some() {
-                scores = self.scores(row, shape);
+                gaps = self.gaps(row, shape);
             }
             let stretch = self.stretch(row, shape);
-            add_losses(part, (&scores, row.class), stretch, row.weight, powers);
+            add_losses(part, (&gaps, row.class), stretch, row.weight, powers);
         }
+    }
+
+    /// Scores less the largest of them.
+    fn gaps(&self, row: &LeftOut<'_>, shape: f64) -> Vec<f64> {
+        let mut scores = self.scores(row, shape);
+        let top = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        scores.iter_mut().for_each(|score| *score -= top);
+        scores
     }
 
     /// The rows of a sample that can be left out, where all classes share one covariance.
@@ -497,13 +523,15 @@ impl Measured<'_> {
     ) -> Result<()> {
         let (mut found, mut distances) = (Evaluation::new(0), vec![0.0; DISTANCES]);
         let floor = choice.floor;
-        self.each(task, rows, choice.pull, |row| {
-            let mut p = self.scores(&row, choice.shape);
-            softmax(&mut p, choice.temperature * self.stretch(&row, choice.shape));
-            let least = floor / p.len() as f64;
-            p.iter_mut().for_each(|p| *p = (1.0 - floor) * *p + least);
-            found.add_classes(&p, Some(row.class), row.weight);
-            distances[Novelty::step(self.distance(&row))] += row.weight;
+        self.each(task, rows, choice.pull, |rows| {
+            for row in rows {
+                let mut p = self.scores(row, choice.shape);
+                softmax(&mut p, choice.temperature * self.stretch(row, choice.shape));
+                let least = floor / p.len() as f64;
+                p.iter_mut().for_each(|p| *p = (1.0 - floor) * *p + least);
+                found.add_classes(&p, Some(row.class), row.weight);
+                distances[Novelty::step(self.distance(row))] += row.weight;
+            }
         })?;
         let scale = if found.samples() > 0.0 { task.samples / found.samples() } else { 1.0 };
         distances.iter_mut().for_each(|count| *count *= scale);
@@ -514,7 +542,7 @@ impl Measured<'_> {
     /// Scores of the classes that have rows.
     fn scores(&self, row: &LeftOut<'_>, shape: f64) -> Vec<f64> {
         let usual = self.model.effective_features();
-        let score = |(k, log_share): (usize, f64)| match row.log_dets {
+        let score = |(k, log_share): (usize, f64)| match &row.log_dets {
             None => log_share - row.distances[k] / 2.0,
             Some(log_dets) => {
                 log_share + Densities::score(row.distances[k], log_dets[k], shape, usual)
@@ -535,13 +563,13 @@ impl Measured<'_> {
         nearest / self.model.effective_features()
     }
 
-    /// Calls `f` with every row that can be left out.
+    /// Calls `f` with all rows that can be left out, some at a time.
     fn each(
         &self,
         task: &Scored<'_>,
         rows: Option<&LeftOutRows>,
         pull: f64,
-        mut f: impl FnMut(LeftOut<'_>),
+        mut f: impl FnMut(&[LeftOut<'_>]),
     ) -> Result<()> {
         let known = self.known_classes();
         if let Some((scatters, samples)) = self.scatters {
@@ -551,18 +579,16 @@ impl Measured<'_> {
             let most = (MOST_OPERATIONS / each).max(1.0) as usize;
             return self.each_block(task, &known, most, |block| {
                 let [distances, log_dets] = model.left_out(block.cells, &block.own, &block.out);
-                for (i, weight) in block.weights.iter().enumerate() {
-                    let column = |of: &Mat<f64>| -> Vec<f64> {
-                        (0..known.len()).map(|k| of[(k, i)]).collect()
-                    };
-                    let (distances, log_dets) = (column(&distances), column(&log_dets));
-                    f(LeftOut {
-                        distances: &distances,
-                        log_dets: Some(&log_dets),
-                        class: block.own[i],
-                        weight: *weight,
-                    });
-                }
+                let column = |of: &Mat<f64>, i: usize| -> Vec<f64> {
+                    (0..known.len()).map(|k| of[(k, i)]).collect()
+                };
+                let row = |(i, &weight): (usize, &f64)| LeftOut {
+                    distances: Cow::Owned(column(&distances, i)),
+                    log_dets: Some(column(&log_dets, i)),
+                    class: block.own[i],
+                    weight,
+                };
+                f(&block.weights.iter().enumerate().map(row).collect::<Vec<_>>());
             });
         }
         let measured;
@@ -573,10 +599,15 @@ impl Measured<'_> {
                 &measured
             }
         };
-        let each = rows.distances.chunks_exact(known.len().max(1));
-        for ((distances, &class), &weight) in each.zip(&rows.classes).zip(&rows.weights) {
-            f(LeftOut { distances, log_dets: None, class, weight });
-        }
+        let distances = rows.distances.chunks_exact(known.len().max(1)).map(Cow::Borrowed);
+        let row = |((distances, &class), &weight): ((_, &usize), &f64)| LeftOut {
+            distances,
+            log_dets: None,
+            class,
+            weight,
+        };
+        let all = distances.zip(&rows.classes).zip(&rows.weights).map(row);
+        f(&all.collect::<Vec<_>>());
         Ok(())
     }
 
@@ -624,35 +655,53 @@ impl Measured<'_> {
     }
 }
 
-/// Adds the log-losses of a row at every `T`, multiplied by `stretch`.
+/// Adds the log-losses of a row at every `T`, multiplied by `stretch`, from how far scores are below the largest of them.
 ///
 /// Halving a temperature squares every `exp(s/T)`, so four exponentials of each score serve 29 temperatures.
 fn add_losses(
     losses: &mut [f64],
-    (scores, y): (&[f64], usize),
+    (gaps, y): (&[f64], usize),
     stretch: f64,
     weight: f64,
     powers: &mut Vec<f64>,
 ) {
-    let top = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    powers.resize(scores.len(), 0.0);
     for chain in 0..4 {
         let mut g = TEMPERATURES - 1 - chain;
         let mut t = temperature(g as f64) * stretch;
-        for (power, s) in powers.iter_mut().zip(scores) {
-            *power = ((s - top) / t).exp();
-        }
+        powers.clear();
+        powers.extend(gaps.iter().map(|gap| gap / t));
+        kernel::exponentials(powers);
+        let mut all = powers.iter().sum::<f64>();
         loop {
-            let all: f64 = powers.iter().sum();
-            losses[g] += weight * (all.ln() - (scores[y] - top) / t);
+            losses[g] += weight * (all.ln() - gaps[y] / t);
             if g < 4 {
                 break;
             }
             g -= 4;
             t /= 2.0;
-            powers.iter_mut().for_each(|power| *power *= *power);
+            all = squared(powers);
         }
     }
+}
+
+/// Numbers added up side by side.
+const SIDE_BY_SIDE: usize = 16;
+
+/// Squares all numbers; their sum.
+fn squared(powers: &mut [f64]) -> f64 {
+    let mut sums = [0.0; SIDE_BY_SIDE];
+    let (whole, rest) = powers.as_chunks_mut::<SIDE_BY_SIDE>();
+    for powers in whole {
+        for (power, sum) in powers.iter_mut().zip(&mut sums) {
+            *power *= *power;
+            *sum += *power;
+        }
+    }
+    for (power, sum) in rest.iter_mut().zip(&mut sums) {
+        *power *= *power;
+        *sum += *power;
+    }
+    sums.iter().sum()
 }
 
 impl Discriminants {
@@ -833,7 +882,7 @@ mod tests {
 
     #[test]
     fn losses_by_squaring_are_those_of_the_definition() {
-        let scores = [-3.0, 1.5, -40.0, 0.25];
+        let scores = [-4.5, 0.0, -41.5, -1.25];
         let (y, r, weight) = (3, 2.7, 1.25);
         let mut losses = vec![0.0; CELLS];
         let stretch = |c: f64| if c.is_finite() { (c + r) / (c + 1.0) } else { 1.0 };

@@ -6,8 +6,8 @@ use faer::Mat;
 
 use super::curvature::logistic;
 use super::data::{Data, add_outer, predictors, sum};
-use super::exponential::exponentials;
 use crate::error::{Error, Result};
+use crate::kernel::exponentials;
 use crate::theta::Theta;
 
 /// Class probabilities from linear predictors, row after row; every row sums to 1.

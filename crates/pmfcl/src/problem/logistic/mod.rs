@@ -34,7 +34,6 @@ mod curvature;
 mod data;
 mod evaluate;
 mod expand;
-mod exponential;
 mod factor;
 mod least;
 mod newton;

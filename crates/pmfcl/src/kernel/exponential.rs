@@ -1,6 +1,6 @@
 //! Exponentials of many numbers at once, none of them positive: all that softmax needs.
 //!
-//! A pass over a task is half matrix product, half exponentials, and the system's `exp` takes them one at a time. This one
+//! A pass over a task of logistic loss is half matrix product, half exponentials, and the system's `exp` takes them one at a time. This one
 //! has no branch, so the compiler takes as many as the processor is wide; it uses no fused multiply-add, so the bits
 //! are the same on every machine.
 
@@ -28,7 +28,7 @@ const SERIES: [f64; 12] = [
 ];
 
 /// `values ← e^values`, for values of 0 or less; within two units of the last place.
-pub(super) fn exponentials(values: &mut [f64]) {
+pub(crate) fn exponentials(values: &mut [f64]) {
     pulp::Arch::new().dispatch(|| {
         for v in values.iter_mut() {
             *v = one(*v);
@@ -38,7 +38,6 @@ pub(super) fn exponentials(values: &mut [f64]) {
 
 /// `e^x = 2^k e^r` with `k` the integer nearest to `x / ln 2`.
 #[inline(always)]
-#[allow(clippy::inline_always, reason = "only inlined does it take the processor's width")]
 fn one(x: f64) -> f64 {
     let bounded = if x < LEAST { LEAST } else { x };
     let shifted = bounded * std::f64::consts::LOG2_E + ROUND;
