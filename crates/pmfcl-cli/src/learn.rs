@@ -379,8 +379,8 @@ struct Waiting {
 }
 
 impl Waiting {
-    /// How many times as long as a commit takes a task waits for others, and the longest it does: a fifth of the time goes to commits.
-    const PATIENCE: (u32, Duration) = (4, Duration::from_secs(10));
+    /// How many times as long as a commit takes a task waits for others, and the longest it does: a tenth of the time goes to commits.
+    const PATIENCE: (u32, Duration) = (10, Duration::from_secs(30));
     /// Bytes that a disk surely takes in a second, for commits that were not made yet.
     const DISK: f64 = 2e8;
     /// A commit that takes longer is worth waiting for the solution, so that there is one in place of two.

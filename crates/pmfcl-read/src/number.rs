@@ -206,6 +206,11 @@ impl CommaCount {
         comma
     }
 
+    /// Counts a cell that is a number without a comma.
+    pub(crate) fn add_plain(&mut self) {
+        self.plain += 1;
+    }
+
     /// Whether the column is one of numbers with commas: some have one, and at least nine in ten cells are numbers.
     pub(crate) fn mostly_numbers(self) -> bool {
         self.comma > 0 && self.other * 9 <= self.comma + self.plain

@@ -8,8 +8,15 @@ use crate::scan::Piece;
 use crate::store::Flow;
 use crate::{Options, Place, ReadError};
 
-/// The size of a piece: large enough to amortise its columns, small enough to stay in the cache.
+/// The size of a piece: large enough to amortise its columns, small enough to stay in the cache. The first ones are smaller, so that
+/// threads share a small file too.
 const BYTES: usize = 2 << 20;
+const FIRST: usize = BYTES / 8;
+
+/// The size of a piece by its number: two of each size.
+fn size(index: usize) -> usize {
+    FIRST << (index / 2).min(3)
+}
 
 /// Text of whole records.
 pub(super) struct Text {
@@ -61,11 +68,12 @@ impl Cutter {
 
     /// The next piece.
     pub(super) fn next(&mut self) -> Result<Option<Piece>, ReadError> {
-        let mut want = if self.most == usize::MAX { BYTES } else { 4096 };
+        let size = size(self.index);
+        let mut want = if self.most == usize::MAX { size } else { 4096 };
         loop {
             self.fill(want)?;
             let span = self.marks.span(&self.rest, self.most);
-            if span.records < self.most && !self.ended && want < BYTES {
+            if span.records < self.most && !self.ended && want < size {
                 want *= 2; // more may fit
             } else if span.records > 0 {
                 return Ok(Some(self.split(span)));

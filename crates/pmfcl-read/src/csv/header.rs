@@ -187,12 +187,15 @@ fn guess(
         if column < columns {
             let cell = cell.bytes(data, &scratch);
             let [number, boolean, date] = &mut fits[column];
-            *number = *number && rules.number(cell) != Reading::Other;
+            let read = rules.number(cell);
+            *number = *number && read != Reading::Other;
             *boolean = *boolean && rules.boolean(cell) != Reading::Other;
             *date = *date && rules.date(cell, None) != Reading::Other;
             let (count, first) = &mut commas[column];
             // Where commas are read as they are meant, they are no surprise.
-            if count.add(cell, 1) && first.is_none() && rules.number(cell) == Reading::Other {
+            if rules.plain && matches!(read, Reading::Value(_)) {
+                count.add_plain();
+            } else if count.add(cell, 1) && first.is_none() && read == Reading::Other {
                 let place = Place { row: row + 1, line: Some(self::line(data, at, line)) };
                 *first = Some(CommaCell { place, value: cut(cell.trim_ascii()) });
             }
