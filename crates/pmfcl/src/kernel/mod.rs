@@ -21,6 +21,7 @@
     reason = "a kernel must be inlined to see the processor's registers"
 )]
 
+mod apply;
 mod cells;
 mod cholesky;
 mod entries;
@@ -44,6 +45,7 @@ mod tests;
 mod tile;
 mod tridiagonal;
 
+pub(crate) use apply::add_applied;
 pub(crate) use cells::zeros;
 pub(crate) use cholesky::{Steps, blocked, decompose, decompose_in_place};
 pub(crate) use exponential::exponentials;

@@ -152,7 +152,8 @@ enum State {
     /// Sums of products of rows less `shift`, a row near the first ones (0 for the intercept); empty until there is one,
     /// and without an intercept.
     Sums {
-        sums: Gram,
+        /// Nothing before the first leaf: few rows never come to be one.
+        sums: Option<Gram>,
         shift: Vec<f64>,
         /// Whether products are made in single precision, and then the power of two that each feature is multiplied by.
         units: Option<Vec<f64>>,
@@ -201,7 +202,8 @@ impl State {
             (Self::Forest(factors), Reduced::Factor(t)) => {
                 let Ok(()) = factors.push(t, stacked);
             }
-            (Self::Sums { sums, .. }, Reduced::Sums(g)) => sums.merge(&g),
+            (Self::Sums { sums: Some(sums), .. }, Reduced::Sums(g)) => sums.merge(&g),
+            (Self::Sums { sums, .. }, Reduced::Sums(g)) => *sums = Some(g),
             _ => unreachable!("a leaf is reduced the way the state asks for"),
         }
     }
@@ -283,7 +285,7 @@ impl Summarizer {
             });
         }
         check_memory(m, targets)?;
-        let sums = |units| State::Sums { sums: Gram::new(m, targets), shift: Vec::new(), units };
+        let sums = |units| State::Sums { sums: None, shift: Vec::new(), units };
         let state = match accumulator.for_width(m) {
             Accumulator::Auto | Accumulator::Qr => State::Forest(Counter::new()),
             Accumulator::Gram => sums(None),
@@ -393,7 +395,8 @@ impl Summarizer {
                 let triangle = triangle.expect("at least one row was added");
                 Summary::from_triangle(triangle, self.n, target_sum).kept()
             }
-            State::Sums { mut sums, shift, units } => {
+            State::Sums { sums, shift, units } => {
+                let mut sums = sums.expect("at least one row was added");
                 if units.is_some() {
                     let first = usize::from(self.design.intercept());
                     sums.lift(first, Accumulator::single_precision(m));
@@ -467,7 +470,7 @@ impl Summarizer {
         let State::Sums { sums, shift, units } = &mut self.state else {
             unreachable!("only sums are kept")
         };
-        let mut gram = std::mem::replace(sums, Gram::new(1, 1));
+        let mut gram = sums.take().expect("at least one row waited");
         if units.is_some() {
             gram.lift(usize::from(self.design.intercept()), Accumulator::single_precision(m));
         }
@@ -580,8 +583,8 @@ impl Summarizer {
         }
         let median = |j: usize| {
             let mut column: Vec<f64> = rows.iter().skip(j).step_by(w).copied().collect();
-            column.sort_by(f64::total_cmp);
-            Some(column[count / 2]).filter(|v| v.is_finite() && j > 0).unwrap_or(0.0)
+            let (_, median, _) = column.select_nth_unstable_by(count / 2, f64::total_cmp);
+            Some(*median).filter(|v| v.is_finite() && j > 0).unwrap_or(0.0)
         };
         if intercept {
             *shift = (0..w).map(median).collect();
@@ -601,6 +604,7 @@ impl Summarizer {
         self.fix_shift(x, y);
         let (threads, reduced) = (self.threads, self.reduced);
         let (design, size) = (&self.design, self.leaf);
+        let empty = || Gram::new(design.width(), y.width());
         let count = x.len().div_ceil(size);
         let leaf = |i: usize, shift: &[f64]| {
             let (from, to) = (i * size, ((i + 1) * size).min(x.len()));
@@ -621,6 +625,7 @@ impl Summarizer {
         {
             // The first rows show whether sums of products keep the columns apart.
             let loses = kernel::with_threads(threads, || {
+                let sums = sums.get_or_insert_with(empty);
                 leaf(0, shift).sum(sums, Way::Sums)?;
                 Ok::<_, Error>(echelon::loses_digits(sums))
             });
@@ -640,6 +645,7 @@ impl Summarizer {
             };
             let way = if units.is_empty() { Way::Sums } else { Way::Mixed(&units) };
             let State::Sums { sums, .. } = &mut self.state else { unreachable!("asked above") };
+            let sums = kernel::with_threads(threads, || sums.get_or_insert_with(empty));
             for i in next..count {
                 kernel::with_threads(threads, || leaf(i, &shift).sum(sums, way))
                     .map_err(|e| e.shifted(place(i)))?;

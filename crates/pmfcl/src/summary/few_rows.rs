@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 use crate::kernel::{self, Gram, Mixed, Plain, PlainTargets, Source, Triangle};
 
 /// Rows that are filled at once by one thread.
-const PIECE: usize = 32;
+const PIECE: usize = 64;
 
 /// Steps of power iteration.
 const STEPS: usize = 3;
@@ -158,10 +158,7 @@ impl FewRows {
             let pieces = self.x.chunks(PIECE * self.m).zip(&mut parts).collect();
             kernel::each(pieces, |(rows, part): (&[f64], &mut Vec<f64>)| {
                 part.resize(self.m, 0.0);
-                for row in rows.chunks_exact(self.m) {
-                    let t = super::dot(row, &scaled);
-                    part.iter_mut().zip(row).for_each(|(sum, v)| *sum += t * v);
-                }
+                kernel::add_applied(rows, &scaled, part);
             });
             v.fill(0.0);
             for part in &parts {
