@@ -247,9 +247,8 @@ impl Sample {
 
     fn summarize(&self, accumulator: Accumulator, threads: usize) -> Result<Summary, Error> {
         let design = Design::linear(self.m, false)?;
-        let mut summarizer = Summarizer::new(design, 1, accumulator)?.threads(threads);
-        summarizer.add(Rows::new(&self.x, self.m)?, Rows::new(&self.y, 1)?, None)?;
-        summarizer.finish()
+        let summarizer = Summarizer::new(design, 1, accumulator)?.threads(threads);
+        summarizer.finish_with(Rows::new(&self.x, self.m)?, Rows::new(&self.y, 1)?, None)
     }
 
     /// Seconds that it takes to add all rows to sums that have some already. They are added in whole leaves, so that none is only put

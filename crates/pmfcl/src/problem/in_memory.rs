@@ -38,8 +38,7 @@ impl Passes for InMemory<'_> {
         let (rows, context) = (self.rows, &self.context);
         if !work.wants_design_rows() {
             let scratch = Some(&mut self.scratch);
-            work.add(Block { rows, cells: &[], first: 0, scratch, threads })?;
-            return work.finish();
+            return work.finish_with(Block { rows, cells: &[], first: 0, scratch, threads });
         }
         let m = context.design.width();
         if self.cells.is_none() && rows.len().saturating_mul(m) <= MOST_NUMBERS {
@@ -49,8 +48,7 @@ impl Passes for InMemory<'_> {
         }
         if let Some(cells) = &self.cells {
             let scratch = Some(&mut self.scratch);
-            work.add(Block { rows, cells, first: 0, scratch, threads })?;
-            return work.finish();
+            return work.finish_with(Block { rows, cells, first: 0, scratch, threads });
         }
         let mut cells = Vec::new();
         let mut from = 0;

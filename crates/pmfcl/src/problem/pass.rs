@@ -170,6 +170,12 @@ pub(crate) trait RowWork: Send {
 
     /// The answer over all rows taken.
     fn finish(self: Box<Self>) -> Result<Partial>;
+
+    /// The answer over all rows taken and a last block.
+    fn finish_with(mut self: Box<Self>, block: Block<'_>) -> Result<Partial> {
+        self.add(block)?;
+        self.finish()
+    }
 }
 
 /// Runs a pass over some rows of a task: on one machine, or on one of many.

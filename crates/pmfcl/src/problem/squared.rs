@@ -346,6 +346,11 @@ impl Indicators {
 
     /// Adds rows; the classes of all of them are known to the summarizer in use, or a new one is begun.
     pub(super) fn add(&mut self, rows: TaskRows<'_>) -> Result<()> {
+        self.take(rows, false)
+    }
+
+    /// Adds rows, the last ones or others.
+    fn take(&mut self, rows: TaskRows<'_>, last: bool) -> Result<()> {
         let before = self.taken;
         self.taken += rows.len() as u64;
         let (codes, names) = match (rows.y, &self.known) {
@@ -353,8 +358,6 @@ impl Indicators {
                 if self.current.is_none() {
                     self.begin(y.width(), Vec::new())?;
                 }
-                let (summarizer, _) = self.current.as_mut().expect("begun above");
-                summarizer.add(rows.x, y, rows.weights)?;
                 if self.portfolio {
                     let mut values = Vec::new();
                     y.append_to(&mut values);
@@ -364,7 +367,7 @@ impl Indicators {
                         None => Some(own),
                     };
                 }
-                return Ok(());
+                return self.summarize(rows, y, last);
             }
             (Targets::Classes { codes, names }, Some(_)) => {
                 self.check_classes(codes, names).map_err(|e| e.shifted(before))?;
@@ -389,13 +392,22 @@ impl Indicators {
             }
             self.begin(own.len(), own)?;
         }
-        let (summarizer, classes) = self.current.as_mut().expect("begun above");
+        let classes = self.current.as_ref().map_or(&[][..], |(_, classes)| classes);
         let places: Vec<u32> =
             names.iter().map(|name| place(classes, name).unwrap_or(0) as u32).collect();
         let own: Vec<u32> = codes.iter().map(|code| places[*code as usize]).collect();
-        summarizer
-            .add(rows.x, Rows::indicators(&own, classes.len()), rows.weights)
-            .map_err(|e| e.shifted(self.closed))
+        let indicators = Rows::indicators(&own, classes.len());
+        self.summarize(rows, indicators, last)
+    }
+
+    /// Gives rows to the summarizer in use, which is closed if they are the last.
+    fn summarize(&mut self, rows: TaskRows<'_>, y: Rows<'_>, last: bool) -> Result<()> {
+        if !last {
+            let (summarizer, _) = self.current.as_mut().expect("begun with the first rows");
+            let added = summarizer.add(rows.x, y, rows.weights);
+            return added.map_err(|e| e.shifted(self.closed));
+        }
+        self.close_by(rows.len(), |summarizer| summarizer.finish_with(rows.x, y, rows.weights))
     }
 
     /// Refuses the first row whose class is not among the fixed ones.
@@ -415,9 +427,18 @@ impl Indicators {
 
     /// Merges what the summarizer in use has with what was done before.
     fn close(&mut self) -> Result<()> {
+        self.close_by(0, Summarizer::finish)
+    }
+
+    /// The same, with so many last rows that it has not taken before.
+    fn close_by(
+        &mut self,
+        last: usize,
+        finish: impl FnOnce(Summarizer) -> Result<Summary>,
+    ) -> Result<()> {
         let Some((summarizer, classes)) = self.current.take() else { return Ok(()) };
-        let rows = Some(summarizer.rows());
-        let quadratic = summarizer.finish().map_err(|e| e.shifted(self.closed))?;
+        let rows = Some(summarizer.rows() + last as u64);
+        let quadratic = finish(summarizer).map_err(|e| e.shifted(self.closed))?;
         let task = if classes.is_empty() {
             let tails = self.tails.take().filter(Tails::is_finite);
             TaskSummary { tails, ..TaskSummary::exact(quadratic, rows) }
@@ -437,6 +458,12 @@ impl Indicators {
         self.close()?;
         Ok(self.done.tasks.pop())
     }
+
+    /// The same with rows that come last, which are not copied.
+    pub(super) fn finish_with(mut self, rows: TaskRows<'_>) -> Result<Option<TaskSummary>> {
+        self.take(rows, true)?;
+        self.finish()
+    }
 }
 
 impl RowWork for Indicators {
@@ -449,10 +476,19 @@ impl RowWork for Indicators {
     }
 
     fn finish(self: Box<Self>) -> Result<Partial> {
-        match Indicators::finish(*self)? {
-            Some(task) => Ok(Partial { tasks: vec![task], ..Partial::default() }),
-            None => Err(Error::Empty { what: "the task" }),
-        }
+        summarized(Indicators::finish(*self)?)
+    }
+
+    fn finish_with(self: Box<Self>, block: Block<'_>) -> Result<Partial> {
+        summarized(Indicators::finish_with(*self, block.rows)?)
+    }
+}
+
+/// The answer to a pass that summarizes rows.
+fn summarized(task: Option<TaskSummary>) -> Result<Partial> {
+    match task {
+        Some(task) => Ok(Partial { tasks: vec![task], ..Partial::default() }),
+        None => Err(Error::Empty { what: "the task" }),
     }
 }
 

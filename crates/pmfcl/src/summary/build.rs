@@ -109,7 +109,7 @@ pub struct Summarizer {
     rows: u64,
     /// Rows already in leaves, for messages that name a row.
     reduced: u64,
-    n: f64,
+    n: RowSum,
     target_sum: Vec<RowSum>,
     failed: Option<Error>,
     /// Whether columns that nearly depend on others do no harm.
@@ -303,7 +303,7 @@ impl Summarizer {
             pending: Pending::default(),
             rows: 0,
             reduced: 0,
-            n: 0.0,
+            n: RowSum::default(),
             target_sum: vec![RowSum::default(); targets],
             failed: None,
             shrunk: false,
@@ -373,6 +373,38 @@ impl Summarizer {
         if let Some(error) = self.failed {
             return Err(error);
         }
+        let held = std::mem::take(&mut self.pending);
+        let x = Rows::new(&held.x, self.design.inputs())?;
+        let y = Rows::new(&held.y, self.targets)?;
+        self.conclude(&x, &y, held.weighted.then_some(&held.w[..]))
+    }
+
+    /// The summary of all rows added, and of these, which come last. They are summed from where they lie: less than a leaf of them would
+    /// be copied by [`Summarizer::add`].
+    ///
+    /// # Errors
+    /// As [`Summarizer::add`] and [`Summarizer::finish`].
+    pub fn finish_with(
+        mut self,
+        x: Rows<'_>,
+        y: Rows<'_>,
+        weights: Option<&[f64]>,
+    ) -> Result<Summary> {
+        if self.failed.is_some() || self.pending.len > 0 {
+            self.add(x, y, weights)?;
+            return self.finish();
+        }
+        self.check(&x, &y, weights)?;
+        let (len, whole) = (x.len(), x.len() / self.leaf * self.leaf);
+        self.absorb(x.slice(0, whole), y.slice(0, whole), weights.map(|w| &w[..whole]))?;
+        let (x, y, weights) =
+            (x.slice(whole, len), y.slice(whole, len), weights.map(|w| &w[whole..]));
+        self.count(&y, weights);
+        self.conclude(&x, &y, weights)
+    }
+
+    /// The summary of the rows in leaves and of the last ones, which are less than a leaf.
+    fn conclude(mut self, x: &Rows<'_>, y: &Rows<'_>, weights: Option<&[f64]>) -> Result<Summary> {
         if self.rows == 0 {
             return Err(Error::Empty { what: "the task" });
         }
@@ -380,20 +412,22 @@ impl Summarizer {
         let few = if matches!(self.state.way(), Way::Mixed(_)) { 1 } else { FEW };
         if self.reduced == 0 && self.rows <= few * m as u64 {
             if let Some(held) = self.kept.filter(|held| held.ridge > 0.0)
-                && let Some(summary) = self.sum_few(held)?
+                && let Some(summary) = self.sum_few(held, x, y, weights)?
             {
                 return Ok(summary);
             }
             // The products of few rows are singular or nearly so, and factoring the rows costs no more.
             self.state = State::Forest(Counter::new());
         }
-        self.flush()?;
+        if !x.is_empty() {
+            self.leaves(x, y, weights)?;
+        }
         let target_sum: Vec<f64> = self.target_sum.iter().map(|s| s.value()).collect();
         kernel::with_threads(self.threads, || match self.state {
             State::Forest(factors) => {
                 let Ok(triangle) = factors.finish(stacked);
                 let triangle = triangle.expect("at least one row was added");
-                Summary::from_triangle(triangle, self.n, target_sum).kept()
+                Summary::from_triangle(triangle, self.n.value(), target_sum).kept()
             }
             State::Sums { sums, shift, units } => {
                 let mut sums = sums.expect("at least one row was added");
@@ -401,7 +435,7 @@ impl Summarizer {
                     let first = usize::from(self.design.intercept());
                     sums.lift(first, Accumulator::single_precision(m));
                 }
-                let (n, rows) = (self.n, Some(self.rows));
+                let (n, rows) = (self.n.value(), Some(self.rows));
                 if self.kept.is_some() || self.shrunk {
                     let sums = Sums::new(sums, &shift, rows).shrunk(self.shrunk);
                     return Summary::of_sums(n, target_sum, sums);
@@ -414,40 +448,41 @@ impl Summarizer {
         })
     }
 
-    /// The sums of the few rows that wait; `None` where they would keep too few digits.
-    fn sum_few(&mut self, held: Held) -> Result<Option<Summary>> {
-        let sums = if self.design.intercept()
-            && !self.pending.weighted
-            && self.rows <= self.design.width() as u64
-        {
-            self.few_rows()?
+    /// The sums of few rows, the only ones; `None` where they would keep too few digits.
+    fn sum_few(
+        &mut self,
+        held: Held,
+        x: &Rows<'_>,
+        y: &Rows<'_>,
+        weights: Option<&[f64]>,
+    ) -> Result<Option<Summary>> {
+        let few = self.rows <= self.design.width() as u64;
+        let sums = if self.design.intercept() && weights.is_none() && few {
+            self.few_rows(x, y)?
         } else {
-            self.few_sums()?
+            self.few_sums(x, y, weights)?
         };
         kernel::with_threads(self.threads, || {
-            if !held.is_enough(&sums, self.n) {
+            if !held.is_enough(&sums, self.n.value()) {
                 return Ok(None);
             }
             let target_sum = self.target_sum.iter().map(|s| s.value()).collect();
-            Summary::of_sums(self.n, target_sum, sums).map(Some)
+            Summary::of_sums(self.n.value(), target_sum, sums).map(Some)
         })
     }
 
     /// Sums that are made when they are asked for: the rows take no more memory than a matrix of all products, keep all digits, and are
     /// added to other sums at no more cost.
-    fn few_rows(&mut self) -> Result<Sums> {
+    fn few_rows(&mut self, x: &Rows<'_>, y: &Rows<'_>) -> Result<Sums> {
         let (m, p) = (self.design.width(), self.targets);
-        let held = std::mem::take(&mut self.pending);
-        let x = Rows::new(&held.x, self.design.inputs())?;
-        let y = Rows::new(&held.y, p)?;
-        self.fix_shift(&x, &y);
+        self.fix_shift(x, y);
         let State::Sums { shift, units, .. } = &self.state else {
             unreachable!("only sums are kept")
         };
         let leaf = Leaf {
             design: &self.design,
-            x,
-            y,
+            x: *x,
+            y: *y,
             scale: None,
             shift: shift.clone(),
             failure: Mutex::new(None),
@@ -457,25 +492,23 @@ impl Summarizer {
             kernel::with_threads(self.threads, || Sums::of_few(&leaf, (m, p), shift, single));
         let bad = (0..m).find(|&j| !sums.xx(j).is_finite());
         leaf.check(bad.or_else(|| (0..p).find(|&k| !sums.yy(k).is_finite()).map(|k| m + k)))?;
-        self.pending = held;
         Ok(sums)
     }
 
-    /// Sums over the rows that wait, which go on waiting.
-    fn few_sums(&mut self) -> Result<Sums> {
-        let waiting = self.pending.clone();
+    /// Sums over few rows, which do not count as summed yet.
+    fn few_sums(&mut self, x: &Rows<'_>, y: &Rows<'_>, weights: Option<&[f64]>) -> Result<Sums> {
         let shrunk = std::mem::replace(&mut self.shrunk, true);
-        self.flush()?;
+        self.leaves(x, y, weights)?;
         let m = self.design.width();
         let State::Sums { sums, shift, units } = &mut self.state else {
             unreachable!("only sums are kept")
         };
-        let mut gram = sums.take().expect("at least one row waited");
+        let mut gram = sums.take().expect("there are rows");
         if units.is_some() {
             gram.lift(usize::from(self.design.intercept()), Accumulator::single_precision(m));
         }
         let sums = kernel::with_threads(self.threads, || Sums::new(gram, shift, Some(self.rows)));
-        (self.pending, self.shrunk, self.reduced) = (waiting, shrunk, 0);
+        (self.shrunk, self.reduced) = (shrunk, 0);
         Ok(sums)
     }
 
@@ -521,8 +554,16 @@ impl Summarizer {
         if at < len {
             self.hold(&x.slice(at, len), &y.slice(at, len), weights.map(|w| &w[at..]));
         }
+        self.count(&y, weights);
+        Ok(())
+    }
+
+    /// Counts rows, and adds up their targets.
+    fn count(&mut self, y: &Rows<'_>, weights: Option<&[f64]>) {
+        let len = y.len();
         for i in 0..len {
             let (row, w) = (self.rows + i as u64, weights.map_or(1.0, |w| w[i]));
+            self.n.add(row, w);
             if let Some(codes) = y.as_indicators() {
                 self.target_sum[codes[i] as usize].add(row, w);
                 continue;
@@ -531,9 +572,7 @@ impl Summarizer {
                 sum.add(row, w * y.get(i, k));
             }
         }
-        self.n += weights.map_or(len as f64, |w| w.iter().sum());
         self.rows += len as u64;
-        Ok(())
     }
 
     fn hold(&mut self, x: &Rows<'_>, y: &Rows<'_>, weights: Option<&[f64]>) {

@@ -263,24 +263,42 @@ proptest! {
     #[test]
     fn chunks_and_threads_do_not_change_a_bit(
         seed in any::<u64>(), n in 1usize..9000, d in 1usize..6, gram in any::<bool>(),
-        threads in 1usize..5, chunks in 1usize..7,
+        threads in 1usize..5, chunks in 1usize..7, weighted in any::<bool>(),
     ) {
         let mut draw = Draw::new(seed);
         let x = draw.normals(n * d);
         let y = draw.normals(2 * n);
         let accumulator = if gram { Accumulator::Gram } else { Accumulator::Qr };
-        let build = |cuts: &[usize], threads: usize| {
+        let w: Vec<f64> = (0..n).map(|_| 0.1 + draw.uniform()).collect();
+        let build = |cuts: &[usize], threads: usize, last: usize| {
             let design = Design::linear(d, true).unwrap();
             let mut s = Summarizer::new(design, 2, accumulator).unwrap().threads(threads);
-            for c in cuts.windows(2) {
+            let part = |c: &[usize]| {
                 let x = Rows::new(&x[c[0] * d..c[1] * d], d).unwrap();
-                s.add(x, Rows::new(&y[2 * c[0]..2 * c[1]], 2).unwrap(), None).unwrap();
+                let y = Rows::new(&y[2 * c[0]..2 * c[1]], 2).unwrap();
+                (x, y, weighted.then_some(&w[c[0]..c[1]]))
+            };
+            let (first, last) = cuts.split_at(cuts.len() - last);
+            for c in first.windows(2) {
+                let (x, y, w) = part(c);
+                s.add(x, y, w).unwrap();
             }
-            s.finish().unwrap().to_bytes()
+            match last {
+                [] => s.finish(),
+                [to] => {
+                    let (x, y, w) = part(&[first[first.len() - 1], *to]);
+                    s.finish_with(x, y, w)
+                }
+                _ => unreachable!("one chunk at most"),
+            }
+            .unwrap()
+            .to_bytes()
         };
-        let whole = build(&[0, n], 1);
+        let whole = build(&[0, n], 1, 0);
         let cut = if n > 1 { cuts(n, chunks, &mut draw) } else { vec![0, 1] };
-        prop_assert_eq!(&whole, &build(&cut, threads));
+        prop_assert_eq!(&whole, &build(&cut, threads, 0));
+        prop_assert_eq!(&whole, &build(&cut, threads, 1));
+        prop_assert_eq!(&whole, &build(&[0, n], threads, 1));
     }
 
     /// A weight of 3 is three copies of the row.

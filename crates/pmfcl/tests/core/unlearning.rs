@@ -1,10 +1,10 @@
 //! Unlearning equals never having learned; merging learners equals one that learned everything.
 
 use crate::support::{Table, apart, learned, settings};
-use pmfcl::problem::{Partial, Pass, Passes, Worker};
+use pmfcl::problem::{ClassList, Partial, Pass, Passes, Worker};
 use pmfcl::{
-    Accumulator, Error, Learner, MemoryKind, Penalty, Preference, Ridge, Settings, Summary,
-    TaskSummary, solve,
+    Accumulator, Error, Learner, MemoryKind, Penalty, Preference, Problem, Ridge, Rows, Settings,
+    Summary, TaskRows, TaskSummary, solve,
 };
 use pmfcl_oracle::Draw;
 use proptest::prelude::*;
@@ -366,6 +366,50 @@ fn a_task_in_chunks_is_the_task_in_one_piece() {
         let task = (**other.task_summary("0").unwrap()).clone();
         ours.insert("other", other.design().unwrap(), task, 1.0).unwrap_err();
         assert_eq!(format!("{ours:?}"), before);
+    }
+}
+
+/// Narrow, wide and in few rows; where all rows are there at once, their classes are told by their places and none is copied.
+#[test]
+fn a_task_of_classes_in_chunks_is_the_task_in_one_piece() {
+    let mut draw = Draw::new(16);
+    for (n, d, memory) in [
+        (5000, 3, MemoryKind::Ledger),
+        (2000, 420, MemoryKind::Ledger),
+        (700, 560, MemoryKind::Compact),
+        (300, 560, MemoryKind::Compact),
+    ] {
+        let x = draw.normals(n * d);
+        let names: Vec<String> = (0..11).map(|k| format!("c{k}")).collect();
+        let codes: Vec<u32> = (0..n).map(|_| draw.below(11) as u32).collect();
+        let labels = pmfcl::Labels::from_codes(&codes, &names).unwrap();
+        let rows = TaskRows::new(Rows::new(&x, d).unwrap(), &labels);
+        let w: Vec<f64> = (0..n).map(|_| 0.5 + draw.uniform()).collect();
+        for (problem, weighted) in [
+            (Problem::gaussian(), false),
+            (Problem::gaussian(), true),
+            (Problem::parse("squared", Some(ClassList::Open)).unwrap(), false),
+        ] {
+            let rows = rows.weighted(weighted.then_some(&w[..]));
+            let settings =
+                Settings { ridge: Ridge::Fixed(0.1), threads: 2, memory, ..Settings::default() };
+            let learner = || Learner::new(problem.clone(), settings.clone()).unwrap();
+            let (mut whole, mut parts) = (learner(), learner());
+            whole.learn("all", rows, 1.0).unwrap();
+            let design = parts.design_for(&rows.slice(0, 10).x).unwrap();
+            let first = {
+                let pass = parts.problem().first_pass();
+                let mut worker = Worker::new(parts.context_with(&design), &pass).unwrap();
+                for cut in [0, 10, n / 2, n - 1, n].windows(2) {
+                    worker.add(rows.slice(cut[0], cut[1])).unwrap();
+                }
+                worker.finish().unwrap()
+            };
+            let draft = parts.fit(&design, first, &mut NoMore, 1.0).unwrap();
+            parts.insert("all", &design, draft, 1.0).unwrap();
+            let theta = |learner: &Learner| learner.solution().unwrap().theta.clone();
+            assert!(theta(&whole) == theta(&parts), "{n} × {d}, weights: {weighted}");
+        }
     }
 }
 

@@ -799,6 +799,12 @@ impl RowWork for Sampled {
         let partial = RowWork::finish(Box::new(self.indicators))?;
         Ok(Partial { sample: Some(self.sample), ..partial })
     }
+
+    fn finish_with(mut self: Box<Self>, block: Block<'_>) -> Result<Partial> {
+        self.sample.add(&block.rows);
+        let partial = RowWork::finish_with(Box::new(self.indicators), block)?;
+        Ok(Partial { sample: Some(self.sample), ..partial })
+    }
 }
 
 #[cfg(test)]
