@@ -36,6 +36,31 @@ pub(crate) fn exponentials(values: &mut [f64]) {
     });
 }
 
+/// Numbers added up side by side.
+const SUMS: usize = 16;
+
+/// Squares all numbers; their sum. No fused multiply-add here either.
+pub(crate) fn square(values: &mut [f64]) -> f64 {
+    pulp::Arch::new().dispatch(
+        #[inline(always)]
+        || {
+            let mut sums = [0.0; SUMS];
+            let (whole, rest) = values.as_chunks_mut::<SUMS>();
+            for values in whole {
+                for i in 0..SUMS {
+                    values[i] *= values[i];
+                    sums[i] += values[i];
+                }
+            }
+            for (value, sum) in rest.iter_mut().zip(&mut sums) {
+                *value *= *value;
+                *sum += *value;
+            }
+            sums.iter().sum()
+        },
+    )
+}
+
 /// `e^x = 2^k e^r` with `k` the integer nearest to `x / ln 2`.
 #[inline(always)]
 fn one(x: f64) -> f64 {
@@ -55,6 +80,17 @@ fn one(x: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn squares_add_up() {
+        for n in [0, 1, 15, 16, 33] {
+            let mut values: Vec<f64> = (0..n).map(|i| f64::from(i) / 8.0).collect();
+            // Multiples of 1/64 are exact in any order.
+            let expected: f64 = values.iter().map(|v| v * v).sum();
+            assert_eq!(square(&mut values).to_bits(), (expected + 0.0).to_bits());
+            assert!((0..n).zip(&values).all(|(i, v)| (v * 64.0 - f64::from(i * i)).abs() < 1e-12));
+        }
+    }
 
     #[test]
     fn they_are_the_systems_within_two_units_of_the_last_place() {

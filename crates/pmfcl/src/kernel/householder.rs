@@ -20,6 +20,7 @@ use faer::linalg::matmul::matmul;
 use faer::{Accum, Mat, MatMut, Par};
 use pulp::{Simd, WithSimd};
 
+use super::columns::column_tiles;
 use super::instructions::dispatch;
 use super::parallel;
 
@@ -150,15 +151,7 @@ impl Reflections {
 
     /// `C ← (I − V Tᵀ Vᵀ) C`.
     pub(crate) fn apply(&self, c: MatMut<'_, f64>) {
-        let mut tiles = Vec::with_capacity(c.ncols().div_ceil(TILE));
-        let mut rest = c;
-        while rest.ncols() > TILE {
-            let (tile, after) = rest.split_at_col_mut(TILE);
-            tiles.push(tile);
-            rest = after;
-        }
-        tiles.push(rest);
-        parallel::each(tiles, |mut tile| {
+        parallel::each(column_tiles(c, TILE), |mut tile| {
             let (v, wide) = (self.vectors.as_ref(), self.t.ncols());
             let mut w = Mat::<f64>::zeros(wide, tile.ncols());
             let mut tw = Mat::<f64>::zeros(wide, tile.ncols());

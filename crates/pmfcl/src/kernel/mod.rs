@@ -24,6 +24,7 @@
 mod apply;
 mod cells;
 mod cholesky;
+mod columns;
 mod entries;
 mod exponential;
 mod factor;
@@ -48,7 +49,8 @@ mod tridiagonal;
 pub(crate) use apply::add_applied;
 pub(crate) use cells::zeros;
 pub(crate) use cholesky::{Steps, blocked, decompose, decompose_in_place};
-pub(crate) use exponential::exponentials;
+pub(crate) use columns::{column_tiles, matrix_of};
+pub(crate) use exponential::{exponentials, square};
 pub(crate) use factor::{Stairs, factor, stack};
 pub(crate) use fingerprint::{CellKeys, cell_sums, row_sums};
 pub(crate) use gram::Gram;

@@ -20,6 +20,7 @@
 use faer::linalg::matmul::matmul;
 use faer::{Accum, Mat, MatMut, MatRef, Par};
 
+use super::columns::column_tiles;
 use super::householder::Reflections;
 use super::instructions::dispatch;
 use super::parallel::each;
@@ -58,15 +59,7 @@ pub(crate) fn tridiagonal(mut a: Mat<f64>, vectors: &mut Mat<f64>) -> Tridiagona
     while !chase.is_done(m) {
         let mut steps = Steps::default();
         dispatch(Down { band: &mut band, chase: &mut chase, steps: &mut steps });
-        let mut tiles = Vec::new();
-        let mut rest = vectors.as_mut();
-        while rest.ncols() > 0 {
-            let count = SIDE.min(rest.ncols());
-            let (tile, after) = rest.split_at_col_mut(count);
-            tiles.push(tile);
-            rest = after;
-        }
-        each(tiles, |tile| turn_all(tile, &steps));
+        each(column_tiles(vectors.as_mut(), SIDE), |tile| turn_all(tile, &steps));
     }
     let diagonal = (0..m).map(|j| band.cells[j * band.stride]).collect();
     let below = (1..m).map(|j| band.cells[(j - 1) * band.stride + 1]).collect();
@@ -115,14 +108,8 @@ fn two_sided(a: MatMut<'_, f64>, reflections: &Reflections) {
         Mat::from_fn(m, 2 * wide, |i, j| if j < wide { x[(i, j)] } else { v[(i, j - wide)] });
     let right =
         Mat::from_fn(m, 2 * wide, |i, j| if j < wide { v[(i, j)] } else { x[(i, j - wide)] });
-    let mut strips = Vec::with_capacity(starts.len());
-    let mut rest = a;
-    for &from in &starts {
-        let count = TILE.min(m - from);
-        let (strip, after) = rest.split_at_col_mut(count);
-        strips.push((from, strip.subrows_mut(from, m - from)));
-        rest = after;
-    }
+    let tiles = starts.iter().zip(column_tiles(a, TILE));
+    let strips = tiles.map(|(&from, tile)| (from, tile.subrows_mut(from, m - from))).collect();
     each(strips, |(from, strip): (usize, MatMut<'_, f64>)| {
         let count = strip.ncols();
         let left = left.as_ref().subrows(from, m - from);

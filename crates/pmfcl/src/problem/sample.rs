@@ -6,15 +6,19 @@
 //!
 //! A sample lives in memory and nowhere else. It has no form as bytes: rows reach no file and no message.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use crate::error::{Error, Result};
-use crate::rows::{Targets, TaskRows};
+use crate::kernel;
+use crate::rows::{Rows, Targets, TaskRows};
 
 /// Most different rows that are kept of a task.
 pub(crate) const MOST_ROWS: usize = 2000;
 /// Most bytes of the cells of one sample: a wide task keeps fewer rows.
 const MOST_BYTES: usize = 1 << 24;
+/// Rows that one thread hashes at once.
+const PIECE: usize = 256;
 
 /// Rows of a task, chosen by their hashes.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -44,6 +48,14 @@ pub(crate) struct SampledRow {
     pub(crate) copies: f64,
 }
 
+/// The cells of one row.
+fn row_of<'a>(x: &Rows<'a>, i: usize) -> Cow<'a, [f64]> {
+    match x.as_f64(i, i + 1) {
+        Some(cells) => Cow::Borrowed(cells),
+        None => Cow::Owned((0..x.width()).map(|j| x.get(i, j)).collect()),
+    }
+}
+
 impl RowSample {
     /// A sample of no rows; `new_inputs` name the last inputs of each.
     pub(crate) fn new(width: usize, new_inputs: Vec<String>) -> Self {
@@ -53,26 +65,24 @@ impl RowSample {
         Self { width, new_inputs, classes: Vec::new(), rows: BTreeMap::new(), factors }
     }
 
-    /// Takes rows of classes; values are not sampled.
+    /// Takes rows of classes; values are not sampled. All threads of [`kernel::with_threads`] read the rows.
     pub(crate) fn add(&mut self, rows: &TaskRows<'_>) {
         let Targets::Classes { codes, names } = rows.y else { return };
         let places: Vec<usize> = names.iter().map(|name| self.place(name)).collect();
         let salts: Vec<u64> = names.iter().map(|name| hash_of(name)).collect();
         let most = self.most();
-        let mut row = vec![0.0; self.width];
-        for (i, &code) in codes.iter().enumerate() {
+        let mut hashes = vec![0; codes.len()];
+        let pieces = hashes.chunks_mut(PIECE).zip((0..).step_by(PIECE)).collect();
+        kernel::each(pieces, |(hashes, first): (&mut [u64], usize)| {
+            for (hash, i) in hashes.iter_mut().zip(first..) {
+                *hash = self.hash(&row_of(&rows.x, i), salts[codes[i] as usize]);
+            }
+        });
+        for (i, (&code, hash)) in codes.iter().zip(hashes).enumerate() {
             let weight = rows.weights.map_or(1.0, |w| w[i]);
             if weight <= 0.0 {
                 continue;
             }
-            let cells = match rows.x.as_f64(i, i + 1) {
-                Some(cells) => cells,
-                None => {
-                    row.iter_mut().enumerate().for_each(|(j, v)| *v = rows.x.get(i, j));
-                    &row
-                }
-            };
-            let hash = self.hash(cells, salts[code as usize]);
             if self.rows.len() >= most
                 && self.rows.last_key_value().is_some_and(|(last, _)| hash > *last)
             {
@@ -80,7 +90,7 @@ impl RowSample {
             }
             let class = places[code as usize];
             let entry = self.rows.entry(hash).or_insert_with(|| SampledRow {
-                cells: cells.into(),
+                cells: row_of(&rows.x, i).into_owned().into(),
                 class,
                 weight: 0.0,
                 copies: 0.0,

@@ -15,7 +15,7 @@
 
 use faer::Mat;
 
-use crate::kernel::{Gram, SIDE, Side, Sweeps, Tridiagonal, each, tridiagonal};
+use crate::kernel::{Gram, SIDE, Side, Sweeps, Tridiagonal, each, matrix_of, tridiagonal};
 use crate::summary::Summary;
 
 /// Products of the columns of a pooled summary that vary, in units of the penalty on each, for each sample.
@@ -63,7 +63,7 @@ impl Correlations {
             *s = (*s + gram.yy(k) + mean(m + k).powi(2)) / n;
         }
         let inverse: Vec<f64> = kept.iter().map(|&j| 1.0 / (n * d[j]).sqrt()).collect();
-        let products = Mat::from_fn(kept.len(), kept.len(), |i, j| {
+        let products = matrix_of(kept.len(), kept.len(), |i, j| {
             if i < j {
                 return 0.0;
             }
@@ -71,7 +71,7 @@ impl Correlations {
             (gram.xx(a, b) + mean(a) * mean(b)) * inverse[i] * inverse[j]
         });
         let root = n.sqrt();
-        let pulls = Mat::from_fn(kept.len(), p, |i, k| {
+        let pulls = matrix_of(kept.len(), p, |i, k| {
             (gram.xy(kept[i], k) + mean(kept[i]) * mean(m + k)) * inverse[i] / root
         });
         let sizes = pooled.column_squares();

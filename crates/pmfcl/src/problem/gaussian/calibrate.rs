@@ -668,8 +668,9 @@ fn add_losses(
     for chain in 0..4 {
         let mut g = TEMPERATURES - 1 - chain;
         let mut t = temperature(g as f64) * stretch;
+        let inverse = 1.0 / t;
         powers.clear();
-        powers.extend(gaps.iter().map(|gap| gap / t));
+        powers.extend(gaps.iter().map(|gap| gap * inverse));
         kernel::exponentials(powers);
         let mut all = powers.iter().sum::<f64>();
         loop {
@@ -679,29 +680,9 @@ fn add_losses(
             }
             g -= 4;
             t /= 2.0;
-            all = squared(powers);
+            all = kernel::square(powers);
         }
     }
-}
-
-/// Numbers added up side by side.
-const SIDE_BY_SIDE: usize = 16;
-
-/// Squares all numbers; their sum.
-fn squared(powers: &mut [f64]) -> f64 {
-    let mut sums = [0.0; SIDE_BY_SIDE];
-    let (whole, rest) = powers.as_chunks_mut::<SIDE_BY_SIDE>();
-    for powers in whole {
-        for (power, sum) in powers.iter_mut().zip(&mut sums) {
-            *power *= *power;
-            *sum += *power;
-        }
-    }
-    for (power, sum) in rest.iter_mut().zip(&mut sums) {
-        *power *= *power;
-        *sum += *power;
-    }
-    sums.iter().sum()
 }
 
 impl Discriminants {

@@ -32,12 +32,12 @@
 //! spread that can be told from rounding, whichever is larger. With no more
 //! samples than classes there is no within-class scatter at all: the total variances stand in for it.
 
-use faer::{Mat, MatMut};
+use faer::Mat;
 
 use super::Shrinkage;
 use super::scatter::{Scatter, Within, scaled_products};
 use crate::error::{Error, Result};
-use crate::kernel::{decompose_in_place, each};
+use crate::kernel::{column_tiles, decompose_in_place, each};
 use crate::solve::ridge;
 use crate::summary::{LEAST_SPREAD, Summary, WIDE_DESIGN, dot};
 use crate::theta::Theta;
@@ -433,7 +433,7 @@ impl Root {
         match self {
             Self::Triangle(l) => {
                 if l.ncols() > 0 {
-                    each(tiles(v.as_mut()), |tile| {
+                    each(column_tiles(v.as_mut(), TILE), |tile| {
                         l.transpose().solve_lower_triangular_in_place(tile);
                     });
                 }
@@ -455,7 +455,7 @@ impl Root {
     fn whiten_diagonal(&self, mut d: Mat<f64>) -> Mat<f64> {
         let Self::Triangle(l) = self else { return self.whiten(d) };
         let q = l.ncols();
-        each(tiles(d.as_mut()).into_iter().enumerate().collect(), |(i, tile)| {
+        each(column_tiles(d.as_mut(), TILE).into_iter().enumerate().collect(), |(i, tile)| {
             let from = i * TILE;
             let corner = l.as_ref().submatrix(from, from, q - from, q - from);
             corner.transpose().solve_lower_triangular_in_place(tile.subrows_mut(from, q - from));
@@ -510,18 +510,6 @@ impl Scaled {
 
 /// Columns that one thread solves for at once.
 const TILE: usize = 128;
-
-fn tiles(v: MatMut<'_, f64>) -> Vec<MatMut<'_, f64>> {
-    let mut tiles = Vec::with_capacity(v.ncols().div_ceil(TILE));
-    let mut rest = v;
-    while rest.ncols() > TILE {
-        let (tile, after) = rest.split_at_col_mut(TILE);
-        tiles.push(tile);
-        rest = after;
-    }
-    tiles.push(rest);
-    tiles
-}
 
 /// `‖L⁻¹‖²` of an upper triangle. Cost: `q³/3` flops.
 fn inverse_squares(upper: &Mat<f64>) -> f64 {

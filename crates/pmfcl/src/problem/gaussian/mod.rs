@@ -35,6 +35,7 @@ use super::{
 };
 use crate::basis::Design;
 use crate::error::{Error, Result};
+use crate::kernel::with_threads;
 use crate::labels::{Classes, order};
 use crate::rows::{Rows, Targets};
 use crate::settings::{Settings, finite, unknown};
@@ -724,7 +725,7 @@ impl RowWork for ClassRows {
             return Err(Error::NotFinite { what: "feature", row, column, value });
         }
         if let Some(sample) = &mut self.sample {
-            sample.add(&rows);
+            with_threads(block.threads, || sample.add(&rows));
         }
         let width = rows.x.width();
         for (code, name) in names.iter().enumerate() {
@@ -791,7 +792,7 @@ impl RowWork for Sampled {
 
     fn add(&mut self, block: Block<'_>) -> Result<()> {
         self.indicators.add(block.rows)?;
-        self.sample.add(&block.rows);
+        with_threads(block.threads, || self.sample.add(&block.rows));
         Ok(())
     }
 
@@ -801,7 +802,7 @@ impl RowWork for Sampled {
     }
 
     fn finish_with(mut self: Box<Self>, block: Block<'_>) -> Result<Partial> {
-        self.sample.add(&block.rows);
+        with_threads(block.threads, || self.sample.add(&block.rows));
         let partial = RowWork::finish_with(Box::new(self.indicators), block)?;
         Ok(Partial { sample: Some(self.sample), ..partial })
     }

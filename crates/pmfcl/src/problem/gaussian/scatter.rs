@@ -20,7 +20,7 @@ use faer::linalg::matmul::matmul;
 use faer::{Accum, Mat, MatMut, Par};
 
 use crate::error::{Error, Result};
-use crate::kernel::{Gram, each};
+use crate::kernel::{Gram, each, matrix_of};
 use crate::summary::Summary;
 
 /// A direction of which classes leave less than this share has no scatter within them: the root of the rounding left
@@ -80,7 +80,7 @@ impl<'a> Scatter<'a> {
             if counts[k] > 0.0 { 1.0 / counts[k].powf(power) } else { 0.0 }
         };
         let column = |power: f64| {
-            Mat::from_fn(d, classes, |j, k| about_centre.xy(j + 1, k) * per_class(k, power))
+            matrix_of(d, classes, |j, k| about_centre.xy(j + 1, k) * per_class(k, power))
         };
         let (shifts, between) = (column(1.0), column(0.5));
         let total = summary.variances(1)[1..].iter().map(|v| v * n).collect();
