@@ -78,6 +78,12 @@ struct BlockPasses<'a> {
     exception: Option<PyErr>,
 }
 
+/// What a block leads to.
+enum Step<'a> {
+    More(Worker<'a>),
+    Answer(Partial),
+}
+
 impl Passes for BlockPasses<'_> {
     fn run(&mut self, pass: &Pass) -> Result<Partial, Error> {
         let mut worker = Worker::new(self.context, pass)?;
@@ -89,16 +95,19 @@ impl Passes for BlockPasses<'_> {
                 let to = (from + block).min(count);
                 let own = table.block(py, (from, to))?;
                 let rows = own.rows()?;
-                let added = py.detach(|| worker.add(rows));
+                let taken = if to == count {
+                    py.detach(|| worker.finish_with(rows).map(Step::Answer))
+                } else {
+                    py.detach(|| worker.add(rows).map(|()| Step::More(worker)))
+                };
                 py.check_signals()?;
-                Ok((added, to, to == count))
+                Ok((taken, to))
             });
-            let (added, to, last) = stopped(&mut self.exception, step)?;
-            added?;
-            if last {
-                return worker.finish();
+            let (taken, to) = stopped(&mut self.exception, step)?;
+            match taken? {
+                Step::Answer(partial) => return Ok(partial),
+                Step::More(rest) => (worker, from) = (rest, to),
             }
-            from = to;
         }
     }
 }

@@ -223,19 +223,35 @@ impl<'a> Worker<'a> {
     /// # Errors
     /// When a row is invalid; rows are counted from the first one taken.
     pub fn add(&mut self, rows: TaskRows<'_>) -> Result<()> {
-        check(&self.context, &rows).map_err(|e| e.shifted(self.rows))?;
-        let mut cells = std::mem::take(&mut self.cells);
-        if self.work.wants_design_rows() {
-            map_rows(&self.context, &rows.x, &mut cells).map_err(|e| e.shifted(self.rows))?;
-        } else {
-            cells.clear();
-        }
+        self.map(&rows)?;
         let (first, threads) = (self.rows, self.context.settings.threads);
-        let block = Block { rows, cells: &cells, first, scratch: None, threads };
+        let block = Block { rows, cells: &self.cells, first, scratch: None, threads };
         self.work.add(block)?;
         self.rows += rows.len() as u64;
-        self.cells = cells;
         Ok(())
+    }
+
+    /// Takes the last rows, which may then not have to be copied, and gives the answer over all.
+    ///
+    /// # Errors
+    /// As [`Worker::add`] and [`Worker::finish`].
+    pub fn finish_with(mut self, rows: TaskRows<'_>) -> Result<Partial> {
+        self.map(&rows)?;
+        let (first, threads) = (self.rows, self.context.settings.threads);
+        let block = Block { rows, cells: &self.cells, first, scratch: None, threads };
+        self.work.finish_with(block)
+    }
+
+    /// The design rows of these, where the work wants them.
+    fn map(&mut self, rows: &TaskRows<'_>) -> Result<()> {
+        let mapped = check(&self.context, rows).and_then(|()| {
+            self.cells.clear();
+            if !self.work.wants_design_rows() {
+                return Ok(());
+            }
+            map_rows(&self.context, &rows.x, &mut self.cells)
+        });
+        mapped.map_err(|e| e.shifted(self.rows))
     }
 
     /// Takes rows that have been mapped through the design already.
