@@ -24,7 +24,8 @@ use faer::linalg::matmul::matmul;
 use faer::{Accum, MatMut, MatRef, Par};
 use pulp::{Simd, WithSimd};
 
-use super::gram::{BAND, LEFT, lock, upper};
+use super::absorb::LEFT;
+use super::gram::{BAND, lock, upper};
 use super::instructions::dispatch;
 use super::strip::{Aligned, DEEP, MANY, STRIPS, WIDE, groups};
 use super::tile::SIX;

@@ -21,6 +21,7 @@
     reason = "a kernel must be inlined to see the processor's registers"
 )]
 
+mod absorb;
 mod apply;
 mod cells;
 mod cholesky;

@@ -4,16 +4,18 @@
 //! is factored (or summed) by one thread; finished leaves are merged along a fixed tree ([`Counter`]).
 //! So the result has the same bits however the rows were chunked and however many threads there are.
 
-use std::collections::BTreeMap;
 use std::convert::Infallible;
-use std::ops::Range;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::Mutex;
 
+use super::accumulator::Accumulator;
+use super::in_order::in_order;
+use super::leaf::{Leaf, Reduced, Way};
+use super::room::check_memory;
+use super::row_sum::RowSum;
 use super::{Counter, Summary, Sums, echelon};
-use crate::basis::{BasisError, Design};
+use crate::basis::Design;
 use crate::error::{Error, ROW_WEIGHT, Result};
-use crate::kernel::{self, Gram, Mixed, PlainTargets, Source, Triangle};
+use crate::kernel::{self, Gram, Triangle};
 use crate::rows::Rows;
 
 /// Rows whose median sums of products are taken about: few are enough to save digits, in single precision more are worth it.
@@ -23,67 +25,11 @@ const SHIFT_ROWS_MIXED: usize = 63;
 /// Up to this many rows per column rows are factored where sums of products were asked for.
 const FEW: u64 = 2;
 
-/// Columns up to which `auto` is `qr`.
-const NARROW: usize = 512;
-
 /// Columns from which on leaves are summed one after another by all threads, instead of one by each.
 const SHARED: usize = 512;
 
 /// The same for sums of products, of which threads can share a strip at less cost.
 const SHARED_SUMS: usize = 384;
-
-/// How rows are accumulated.
-///
-/// | | products | digits lost | use |
-/// | --- | --- | --- | --- |
-/// | `qr` | none | as many as the condition number has | up to some hundred columns |
-/// | `gram` | double | twice as many | wide designs; factors where columns nearly depend on each other |
-/// | `mixed` | single | see `Learner::rounding_bound` | very wide random features |
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Accumulator {
-    /// `qr` up to 512 design columns, `gram` beyond; for the basis `auto` up to 128 where its ridge makes that safe. The default.
-    #[default]
-    Auto,
-    /// Orthogonal factors: loses as many digits as the condition number has.
-    Qr,
-    /// Sums of products: about three times faster, loses twice as many digits. With an intercept a row near the first ones
-    /// is subtracted from all rows while they are summed, so that a mean far from zero costs no digits. Where the first rows
-    /// show that columns nearly depend on each other, orthogonal factors are used all the same.
-    Gram,
-    /// Sums of products that are made in single precision and added up in double: about twice as fast as `gram`. Every feature's
-    /// sum of squares is raised by [`Accumulator::single_precision`], so that rounding is never taken for signal; the rank then
-    /// counts all columns that vary, since dependent ones cannot be told. No more rows than columns are factored in double
-    /// precision instead.
-    Mixed,
-}
-
-impl Accumulator {
-    /// What this is for a design of `m` columns: `auto` stands for `qr` or `gram`.
-    #[must_use]
-    pub fn for_width(self, m: usize) -> Self {
-        match self {
-            Self::Auto if m <= NARROW => Self::Qr,
-            Self::Auto => Self::Gram,
-            chosen => chosen,
-        }
-    }
-
-    /// The share of its own sum of squares by which `mixed` raises that of every feature of a design of `m` columns:
-    /// `2⁻²² √m`, about what rounding to single precision can do to a sum of squares in any direction. It acts as a ridge of
-    /// this size on standardized features.
-    pub fn single_precision(m: usize) -> f64 {
-        2.0 * f64::from(f32::EPSILON) * (m as f64).sqrt()
-    }
-
-    /// Share of `(‖y‖ + Σ ‖x_j‖|θ_j|)²` that rounding alone may leave of squared residuals over `m` columns.
-    pub(crate) fn rounding(self, m: usize) -> f64 {
-        match self.for_width(m) {
-            Self::Auto | Self::Qr => echelon::tolerance(m).powi(2),
-            Self::Gram => echelon::gram_tolerance(m),
-            Self::Mixed => Self::single_precision(m),
-        }
-    }
-}
 
 /// Streams rows into a [`Summary`].
 ///
@@ -160,41 +106,6 @@ enum State {
     },
 }
 
-/// How one leaf is reduced.
-#[derive(Clone, Copy)]
-enum Way<'a> {
-    Factor,
-    Sums,
-    Mixed(&'a [f64]),
-}
-
-/// As [`Way`], for as long as one likes.
-enum OwnedWay {
-    Factor,
-    Sums,
-    Mixed(Vec<f64>),
-}
-
-impl OwnedWay {
-    fn borrowed(&self) -> Way<'_> {
-        match self {
-            Self::Factor => Way::Factor,
-            Self::Sums => Way::Sums,
-            Self::Mixed(units) => Way::Mixed(units),
-        }
-    }
-}
-
-impl Way<'_> {
-    fn to_owned(self) -> OwnedWay {
-        match self {
-            Self::Factor => OwnedWay::Factor,
-            Self::Sums => OwnedWay::Sums,
-            Self::Mixed(units) => OwnedWay::Mixed(units.to_vec()),
-        }
-    }
-}
-
 impl State {
     /// Adds the next leaf.
     fn join(&mut self, leaf: Reduced) {
@@ -231,45 +142,6 @@ struct Pending {
     w: Vec<f64>,
     weighted: bool,
     len: usize,
-}
-
-/// A sum with its rounding error carried along (Neumaier).
-#[derive(Debug, Clone, Copy, Default)]
-struct Compensated {
-    sum: f64,
-    carry: f64,
-}
-
-impl Compensated {
-    fn add(&mut self, v: f64) {
-        let t = self.sum + v;
-        self.carry +=
-            if self.sum.abs() >= v.abs() { (self.sum - t) + v } else { (v - t) + self.sum };
-        self.sum = t;
-    }
-
-    fn value(self) -> f64 {
-        self.sum + self.carry
-    }
-}
-
-/// A compensated sum over rows. Neighbouring rows are added to different parts, so that none waits for the one before it.
-#[derive(Debug, Clone, Copy, Default)]
-struct RowSum([Compensated; 4]);
-
-impl RowSum {
-    fn add(&mut self, row: u64, v: f64) {
-        self.0[(row % 4) as usize].add(v);
-    }
-
-    fn value(self) -> f64 {
-        let mut total = Compensated::default();
-        for part in self.0 {
-            total.add(part.sum);
-            total.add(part.carry);
-        }
-        total.value()
-    }
 }
 
 impl Summarizer {
@@ -713,284 +585,9 @@ impl Summarizer {
     }
 }
 
-/// Leaves that may wait for an earlier one, for each thread.
-const WAITING: usize = 4;
-
-/// Calls `make` with every number, on several threads, and `join` with what it gives, in the order of the numbers. The first error,
-/// in that order, ends it.
-///
-/// Threads are started once: for a narrow design a leaf lasts hardly longer than it takes to start one.
-fn in_order<T: Send, E: Send>(
-    threads: usize,
-    numbers: Range<usize>,
-    make: impl Fn(usize) -> Result<T, E> + Sync,
-    join: impl FnMut(T) + Send,
-) -> Result<(), E> {
-    struct Line<T, E, J> {
-        next: usize,
-        waiting: BTreeMap<usize, Result<T, E>>,
-        failed: Option<E>,
-        join: J,
-    }
-    let (first, end) = (numbers.start, numbers.end);
-    let taken = AtomicUsize::new(first);
-    let line = Mutex::new(Line { next: first, waiting: BTreeMap::new(), failed: None, join });
-    let moved = Condvar::new();
-    let panicked = AtomicBool::new(false);
-    let work = || {
-        // Whoever waits for a thread that panics must not wait for ever.
-        let _guard = OnPanic(|| {
-            panicked.store(true, Ordering::Relaxed);
-            drop(line.lock());
-            moved.notify_all();
-        });
-        loop {
-            let i = taken.fetch_add(1, Ordering::Relaxed);
-            if i >= end {
-                return;
-            }
-            let made = make(i);
-            let line = line.lock().unwrap_or_else(PoisonError::into_inner);
-            // Whoever is far ahead waits; the next in line never does.
-            let ahead = |line: &mut Line<T, E, _>| {
-                let stopped = line.failed.is_some() || panicked.load(Ordering::Relaxed);
-                !stopped && i >= line.next + WAITING * threads
-            };
-            let mut line = moved.wait_while(line, ahead).unwrap_or_else(PoisonError::into_inner);
-            let line = &mut *line;
-            line.waiting.insert(i, made);
-            while line.failed.is_none()
-                && let Some(made) = line.waiting.remove(&line.next)
-            {
-                match made {
-                    Ok(made) => (line.join)(made),
-                    Err(error) => {
-                        line.failed = Some(error);
-                        taken.store(end, Ordering::Relaxed);
-                    }
-                }
-                line.next += 1;
-            }
-            moved.notify_all();
-        }
-    };
-    std::thread::scope(|scope| {
-        (1..threads.min(numbers.len())).for_each(|_| drop(scope.spawn(work)));
-        work();
-    });
-    match line.into_inner().unwrap_or_else(PoisonError::into_inner).failed {
-        Some(error) => Err(error),
-        None => Ok(()),
-    }
-}
-
-/// Calls a function where it goes out of scope by a panic.
-struct OnPanic<F: Fn()>(F);
-
-impl<F: Fn()> Drop for OnPanic<F> {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            (self.0)();
-        }
-    }
-}
-
-/// Most arrays of `m × (m + p)` numbers that are alive at once, while two triangles are joined: the rows of both side by side, which
-/// are two, and half an array for each of the summaries; then the triangle of both, twice, and the summaries.
-const ARRAYS: u128 = 3;
-
-/// A design that needs fewer bytes is not looked at.
-const PLENTY: u128 = 1 << 28;
-
-/// Refuses a design whose triangles do not fit into memory, before any row is read. The allocator is asked for all of it at once;
-/// systems that promise memory before it is used still refuse more than they have.
-fn check_memory(m: usize, p: usize) -> Result<()> {
-    let bytes = |m: usize| ARRAYS * 8 * m as u128 * (m as u128 + p as u128);
-    let fits = |m: usize| {
-        let bytes = usize::try_from(bytes(m)).unwrap_or(usize::MAX);
-        let mut room = Vec::<u8>::new();
-        let granted = room.try_reserve_exact(bytes).is_ok();
-        // A compiler that sees nobody use the memory would not ask for it.
-        std::hint::black_box(&room);
-        granted
-    };
-    if bytes(m) < PLENTY || fits(m) {
-        return Ok(());
-    }
-    // The largest width that would do, to two digits.
-    let (mut least, mut most) = (0, m);
-    while most - least > least / 64 + 1 {
-        let middle = least.midpoint(most);
-        if fits(middle) { least = middle } else { most = middle }
-    }
-    Err(Error::Unsupported {
-        operation: "so wide a design",
-        reason: format!(
-            "{m} columns need {:.1} GB of memory, which this machine does not have; up to about {least} columns would fit",
-            bytes(m) as f64 / 1e9
-        ),
-    })
-}
-
 /// The factor of the rows of both. The older stands for at least as many rows, and the larger factor is more accurate at the
 /// bottom.
 #[expect(clippy::unnecessary_wraps, reason = "what a counter merges with")]
 fn stacked(older: Triangle, newer: Triangle) -> Result<Triangle, Infallible> {
     Ok(kernel::stack(newer, older))
-}
-
-enum Reduced {
-    Factor(Triangle),
-    Sums(Gram),
-}
-
-/// A run of rows seen as design columns and targets, weights folded in as √w.
-struct Leaf<'a> {
-    design: &'a Design,
-    x: Rows<'a>,
-    y: Rows<'a>,
-    scale: Option<Vec<f64>>,
-    /// Subtracted from every row before weights are applied; empty for nothing.
-    shift: Vec<f64>,
-    /// What the basis refuses first, and the row from which the rows it refused were written.
-    failure: Mutex<Option<(usize, BasisError)>>,
-}
-
-impl Leaf<'_> {
-    fn reduce(&self, way: Way<'_>) -> Result<Reduced> {
-        let (m, p) = (self.design.width(), self.y.width());
-        match way {
-            Way::Factor => {
-                let t = kernel::factor(m, p, self, 0..self.x.len());
-                let cell = t.cells.iter().position(|v| !v.is_finite()).map(|i| i % (m + p));
-                let target = || t.residual.iter().position(|v| !v.is_finite()).map(|k| m + k);
-                self.check(cell.or_else(target))?;
-                Ok(Reduced::Factor(t))
-            }
-            Way::Sums | Way::Mixed(_) => {
-                let mut sums = Gram::new(m, p);
-                self.sum(&mut sums, way)?;
-                Ok(Reduced::Sums(sums))
-            }
-        }
-    }
-
-    /// Adds the sums of products of the rows.
-    fn sum(&self, sums: &mut Gram, way: Way<'_>) -> Result<()> {
-        let (m, p) = (self.design.width(), self.y.width());
-        match way {
-            Way::Mixed(units) => Mixed { units }.add(sums, self, 0..self.x.len()),
-            _ => sums.add(self, 0..self.x.len()),
-        }
-        let bad = (0..m)
-            .find(|&j| !sums.xx(j, j).is_finite())
-            .or_else(|| (0..p).find(|&k| !sums.yy(k).is_finite()).map(|k| m + k));
-        self.check(bad)
-    }
-
-    /// Reports what the basis refused, or the column whose numbers overflow.
-    fn check(&self, bad: Option<usize>) -> Result<()> {
-        let failure = self.failure.lock().expect("no leaf panics while it holds this").take();
-        if let Some((_, error)) = failure {
-            // A value that is not finite is the more helpful thing to say.
-            return Err(self.not_finite().unwrap_or(Error::Basis(error)));
-        }
-        match bad {
-            Some(column) => Err(self.not_finite().unwrap_or(Error::Overflow { column })),
-            None => Ok(()),
-        }
-    }
-
-    fn not_finite(&self) -> Option<Error> {
-        let place = |what, (row, column, value): (usize, usize, f64)| Error::NotFinite {
-            what,
-            row: row as u64,
-            column,
-            value,
-        };
-        let x = self.x.first_not_finite().map(|at| place("feature", at));
-        x.or_else(|| self.y.first_not_finite().map(|at| place("target", at)))
-    }
-}
-
-impl Source for Leaf<'_> {
-    fn rows(&self) -> usize {
-        self.x.len()
-    }
-
-    fn plain(&self) -> Option<kernel::Plain<'_>> {
-        if !self.design.is_plain() || self.scale.is_some() {
-            return None;
-        }
-        let x = self.x.as_f64(0, self.x.len())?;
-        let y = match self.y.as_indicators() {
-            Some(codes) => PlainTargets::Indicators(codes),
-            None => PlainTargets::Numbers(self.y.as_f64(0, self.y.len())?),
-        };
-        Some(kernel::Plain { intercept: self.design.intercept(), x, y, shift: &self.shift })
-    }
-
-    fn fill(&self, from: usize, out: &mut [f64]) {
-        let w = self.design.width() + self.y.width();
-        let scale = self.scale.as_ref().map(|s| &s[from..]);
-        if let Err(error) = self.design.write(&self.x, from, out, w, scale) {
-            let mut failure = self.failure.lock().expect("no leaf panics while it holds this");
-            // Threads fill rows in any order; the first refused row is the one to name.
-            if failure.as_ref().is_none_or(|(at, _)| from < *at) {
-                *failure = Some((from, error.shifted(from)));
-            }
-            out.fill(0.0);
-            return;
-        }
-        self.y.copy_into(from, out, w, self.design.width(), scale);
-        if self.shift.is_empty() {
-            return;
-        }
-        for (i, row) in out.chunks_exact_mut(w).enumerate() {
-            let weight = scale.map_or(1.0, |s| s[i]);
-            for (v, shift) in row.iter_mut().zip(&self.shift) {
-                *v -= weight * shift;
-            }
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn results_are_joined_in_order_on_any_number_of_threads() {
-        for threads in [1, 2, 3, 7] {
-            let mut joined = Vec::new();
-            let done: Result<(), ()> = in_order(threads, 3..103, Ok, |i| joined.push(i));
-            assert_eq!((done, joined), (Ok(()), (3..103).collect()), "{threads} threads");
-        }
-    }
-
-    #[test]
-    fn the_first_error_in_order_is_reported_and_nothing_after_it_is_joined() {
-        for threads in [1, 2, 5] {
-            let mut joined = Vec::new();
-            let make = |i: usize| {
-                // The later error tends to be made first.
-                if i == 40 {
-                    std::thread::sleep(std::time::Duration::from_millis(5));
-                }
-                if i == 40 || i == 41 { Err(i) } else { Ok(i) }
-            };
-            assert_eq!(in_order(threads, 0..90, make, |i| joined.push(i)), Err(40));
-            assert_eq!(joined, (0..40).collect::<Vec<_>>());
-        }
-    }
-
-    #[test]
-    #[should_panic(expected = "panicked")]
-    fn a_panic_ends_the_work_of_all_threads() {
-        let make = |i: usize| {
-            assert!(i != 2, "a leaf panicked");
-            Ok::<_, ()>(i)
-        };
-        let _ = in_order(2, 0..1000, make, |_| ());
-    }
 }

@@ -21,6 +21,7 @@
 //! the same data in any order, and small: a packed trapezoid of `r(m+p) − r(r−1)/2` numbers, at full
 //! rank about half of the paper's `m(m+2)`.
 
+mod accumulator;
 mod algebra;
 mod build;
 mod bytes;
@@ -28,11 +29,16 @@ mod counter;
 mod diagonal;
 mod echelon;
 mod few_rows;
+mod in_order;
+mod leaf;
 mod products;
+mod room;
+mod row_sum;
 mod sums;
 
+pub use accumulator::Accumulator;
 pub(crate) use build::Held;
-pub use build::{Accumulator, Summarizer};
+pub use build::Summarizer;
 pub use counter::Counter;
 pub use products::Products;
 
