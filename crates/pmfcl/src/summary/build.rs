@@ -55,7 +55,9 @@ pub struct Summarizer {
     rows: u64,
     /// Rows already in leaves, for messages that name a row.
     reduced: u64,
-    n: RowSum,
+    /// Rows that came without weights, and the weights of the others.
+    plain_rows: u64,
+    weighted: RowSum,
     target_sum: Vec<RowSum>,
     failed: Option<Error>,
     /// Whether columns that nearly depend on others do no harm.
@@ -175,7 +177,8 @@ impl Summarizer {
             pending: Pending::default(),
             rows: 0,
             reduced: 0,
-            n: RowSum::default(),
+            plain_rows: 0,
+            weighted: RowSum::default(),
             target_sum: vec![RowSum::default(); targets],
             failed: None,
             shrunk: false,
@@ -294,12 +297,13 @@ impl Summarizer {
         if !x.is_empty() {
             self.leaves(x, y, weights)?;
         }
+        let n = self.n();
         let target_sum: Vec<f64> = self.target_sum.iter().map(|s| s.value()).collect();
         kernel::with_threads(self.threads, || match self.state {
             State::Forest(factors) => {
                 let Ok(triangle) = factors.finish(stacked);
                 let triangle = triangle.expect("at least one row was added");
-                Summary::from_triangle(triangle, self.n.value(), target_sum).kept()
+                Summary::from_triangle(triangle, n, target_sum).kept()
             }
             State::Sums { sums, shift, units } => {
                 let mut sums = sums.expect("at least one row was added");
@@ -307,7 +311,7 @@ impl Summarizer {
                     let first = usize::from(self.design.intercept());
                     sums.lift(first, Accumulator::single_precision(m));
                 }
-                let (n, rows) = (self.n.value(), Some(self.rows));
+                let rows = Some(self.rows);
                 if self.kept.is_some() || self.shrunk {
                     let sums = Sums::new(sums, &shift, rows).shrunk(self.shrunk);
                     return Summary::of_sums(n, target_sum, sums);
@@ -335,11 +339,11 @@ impl Summarizer {
             self.few_sums(x, y, weights)?
         };
         kernel::with_threads(self.threads, || {
-            if !held.is_enough(&sums, self.n.value()) {
+            if !held.is_enough(&sums, self.n()) {
                 return Ok(None);
             }
             let target_sum = self.target_sum.iter().map(|s| s.value()).collect();
-            Summary::of_sums(self.n.value(), target_sum, sums).map(Some)
+            Summary::of_sums(self.n(), target_sum, sums).map(Some)
         })
     }
 
@@ -430,21 +434,35 @@ impl Summarizer {
         Ok(())
     }
 
-    /// Counts rows, and adds up their targets.
+    /// Counts rows, and adds up their weights and targets.
     fn count(&mut self, y: &Rows<'_>, weights: Option<&[f64]>) {
-        let len = y.len();
-        for i in 0..len {
-            let (row, w) = (self.rows + i as u64, weights.map_or(1.0, |w| w[i]));
-            self.n.add(row, w);
-            if let Some(codes) = y.as_indicators() {
-                self.target_sum[codes[i] as usize].add(row, w);
-                continue;
+        let (len, first) = (y.len(), self.rows);
+        match weights {
+            // A row of weight 1 is a row, and takes no sum.
+            None => self.plain_rows += len as u64,
+            Some(weights) => {
+                (first..).zip(weights).for_each(|(row, w)| self.weighted.add(row, *w));
             }
-            for (k, sum) in self.target_sum.iter_mut().enumerate() {
-                sum.add(row, w * y.get(i, k));
+        }
+        let weight = |i: usize| weights.map_or(1.0, |w| w[i]);
+        if let Some(codes) = y.as_indicators() {
+            for (i, code) in codes.iter().enumerate() {
+                self.target_sum[*code as usize].add(first + i as u64, weight(i));
+            }
+        } else {
+            for i in 0..len {
+                let (row, w) = (first + i as u64, weight(i));
+                for (k, sum) in self.target_sum.iter_mut().enumerate() {
+                    sum.add(row, w * y.get(i, k));
+                }
             }
         }
         self.rows += len as u64;
+    }
+
+    /// Σ of row weights.
+    fn n(&self) -> f64 {
+        self.plain_rows as f64 + self.weighted.value()
     }
 
     fn hold(&mut self, x: &Rows<'_>, y: &Rows<'_>, weights: Option<&[f64]>) {
